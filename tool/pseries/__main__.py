@@ -1,0 +1,5 @@
+"""``python -m pseries``."""
+
+from pseries.cli.main import run
+
+run()

@@ -1,0 +1,1 @@
+"""The command line: words, exit codes and everything that is printed."""

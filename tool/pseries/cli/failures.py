@@ -1,0 +1,162 @@
+"""The only error boundary: which exit code a failure means, and what to do next."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+
+from pseries import errors
+from pseries.cli import render
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DONE = 0
+REFUSED = 1
+USAGE = 2
+NEEDS_YOU = 3
+DRIFTED = 4
+UNREACHABLE = 5
+INTERRUPTED = 130
+
+CODES: dict[type[errors.PseriesError], int] = {
+    errors.Refused: REFUSED,
+    errors.NeedsYou: NEEDS_YOU,
+    errors.Drifted: DRIFTED,
+    errors.Unreachable: UNREACHABLE,
+}
+
+DEBUG_VARIABLE = "PSERIES_DEBUG"
+
+
+def code_of(error: errors.PseriesError) -> int:
+    """Return the exit code of the category that an error belongs to."""
+    return next(code for category, code in CODES.items() if isinstance(error, category))
+
+
+def hint_of(error: errors.PseriesError) -> str:
+    """Return what to do next, one sentence."""
+    for kind in type(error).__mro__:
+        if kind in HINTS:
+            return HINTS[kind](error)
+    return ""
+
+
+_PATCH = "mend the patch file, or make it again with `git format-patch`"
+_RECOVER = "pseries recover"
+
+HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
+    errors.PatchRefused: lambda _: _PATCH,
+    errors.SeriesInvalid: lambda e: f"mend these, then: pseries lint {e.series}",
+    errors.SeriesNotFound: lambda e: (
+        f"did you mean {e.close[0]}?" if e.close else "see what there is: pseries list"
+    ),
+    errors.ManifestMissing: lambda e: f"pseries lock {e.series}",
+    errors.ManifestStale: lambda e: f"if the change is yours: pseries lock {e.series}",
+    errors.DoesNotApply: lambda _: (
+        "it was made for other files: rebase the series onto this release"
+    ),
+    errors.NeedsBuild: lambda _: "build the package from patched sources instead",
+    errors.NothingToApply: lambda _: "this series changes only what no wheel carries",
+    errors.GitMissing: lambda _: "install git (2.25 or newer)",
+    errors.GitTooOld: lambda e: f"install git {e.needed} or newer",
+    errors.GitFailed: lambda _: "run it again with --debug and report it if it stays",
+    errors.GitLimit: lambda _: "see that the machine is not overloaded, then run it again",
+    errors.PatchRejected: lambda _: "rebase the series, or make the patch anew on this release",
+    errors.ReadingsDiffer: lambda _: _PATCH,
+    errors.SiteNotFound: lambda _: "give the site-packages folder, or --python EXE",
+    errors.TargetRefused: lambda _: "reinstall the package with copies instead of links",
+    errors.TargetNotWritable: lambda _: (
+        "run it again as the owner of the tree, or change the image that it is built from"
+    ),
+    errors.TargetChanged: lambda _: "see who else changes the tree, then run it again",
+    errors.BackupLost: lambda _: "reinstall the package, then: pseries rollback --forget",
+    errors.TransactionInterrupted: lambda e: f"{_RECOVER} {e.site}",
+    errors.TransactionBlocked: lambda e: f"{_RECOVER} --aside {e.site}",
+    errors.JournalInvalid: lambda _: "reinstall the package; its .pseries folder was tampered with",
+    errors.StateInvalid: lambda _: "reinstall the package and remove its .pseries folder",
+    errors.LockedByOther: lambda _: "wait for it, or end it, then run this again",
+    errors.PurgeRefused: lambda e: f"pseries status {e.site}",
+    errors.DistributionNotFound: lambda _: "give the site-packages folder that holds it",
+    errors.DistributionRefused: lambda _: "reinstall it with pip or uv",
+    errors.EditableInstall: lambda _: "patch the checkout, or install a release",
+    errors.WrongTree: lambda _: "give the folder that is imported, or mend PYTHONPATH",
+    errors.InterpreterFailed: lambda _: "give the site-packages folder instead of --python",
+    errors.WrongRelease: lambda e: (
+        f"series that fit {e.found}: {', '.join(e.fits)}"
+        if e.fits
+        else f"no known series fits {e.distribution} {e.found}: see pseries list"
+    ),
+    errors.UnknownRelocation: lambda e: f"pseries show {e.series}",
+    errors.ForeignFile: lambda _: "a series changes files of its own distribution only",
+    errors.Overlap: lambda e: f'if it is made on top of it: after = ["{e.other}"] in series.toml',
+    errors.MissingBeneath: lambda e: f"pseries apply {e.missing[0]}",
+    errors.OtherDigest: lambda e: f"pseries rollback {e.series}, then apply this one",
+    errors.Drift: lambda _: (
+        "reinstall the package; or, if every hunk still fits exactly, apply --accept-drift"
+    ),
+    errors.RecoveryNeeded: lambda e: f"{_RECOVER} {e.site}",
+    errors.NotApplied: lambda e: f"pseries status {e.site}",
+    errors.NotOnTop: lambda e: f"take {e.above[-1]} off first: pseries rollback {e.above[-1]}",
+    errors.ChangedSince: lambda _: "put them back, or keep them aside: pseries rollback --force",
+    errors.ReplacedUnderneath: lambda e: f"pseries rollback --forget {e.series}",
+    errors.UpstreamInvalid: lambda _: "correct it and run the command again",
+    errors.ArchiveRefused: lambda _: "do not use this file; report it to whoever publishes it",
+    errors.FolderRefused: lambda _: "give a checkout, or an untouched site-packages folder",
+    errors.ReleaseNotFound: lambda _: "check the version, or give --git URL, or add a folder",
+    errors.ReleaseUnreachable: lambda _: (
+        "check the network, --index-url and proxies; or pseries upstream add … from a folder"
+    ),
+    errors.IndexUnreachable: lambda _: "check the network, --index-url, proxies and credentials",
+    errors.IndexInvalid: lambda _: "check --index-url and pip's configuration",
+    errors.RangesUnsupported: lambda _: "use an index that answers range requests",
+    errors.ArtefactMismatch: lambda _: (
+        "do not use this file; if upstream replaced it on purpose, remove manifest.json and lock"
+    ),
+    errors.StoreUnreadable: lambda e: f"remove {e.git_dir}, a cache, and fetch again",
+    errors.StoreBusy: lambda _: "wait for the other process, or end it, then run this again",
+}
+"""What to do next, by kind of error."""
+
+
+class Boundary(TyperGroup):
+    """The command group: whatever a command raises becomes words and an exit code here."""
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        """Run the command line and translate failures."""
+        with reported(debug=bool(ctx.params.get("debug") or os.environ.get(DEBUG_VARIABLE))):
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def reported(*, debug: bool) -> Iterator[None]:
+    """Print a failure of the body and exit with its code; with ``debug`` show the traceback."""
+    try:
+        yield
+    except errors.PseriesError as error:
+        if debug:
+            traceback.print_exc()
+        render.note(f"pseries: {error}")
+        if hint := hint_of(error):
+            render.note(f"  → {hint}")
+        raise typer.Exit(code_of(error)) from error
+    except KeyboardInterrupt:
+        render.note("pseries: interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # Whoever read our output is gone; Python must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(REFUSED) from None
+    except OSError as error:
+        if debug:
+            traceback.print_exc()
+        where = f" {error.filename}" if error.filename else ""
+        render.note(f"pseries: {error.strerror or error}:{where}")
+        render.note("  → see that the path exists and is yours to read and write, then run it again")
+        raise typer.Exit(REFUSED) from error

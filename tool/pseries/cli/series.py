@@ -1,0 +1,141 @@
+"""Commands about series: list, show, lint, lock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pseries.cli import progress, render, upstream
+from pseries.cli.failures import REFUSED
+from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir, SeriesName
+
+if TYPE_CHECKING:
+    from pseries.workflows.listing import SeriesView
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this family."""
+    app.command("list")(list_series)
+    app.command()(show)
+    app.command()(lint)
+    app.command()(lock)
+
+
+def list_series(series_dir: SeriesDir = None, json: Json = False) -> None:
+    """List the series that can be applied, and where they come from."""
+    from pseries.workflows import catalog, listing
+
+    location = catalog.locate(series_dir)
+    rows = listing.rows(location)
+    if json:
+        render.as_json({"location": location, "series": rows})
+        return
+    if location is None:
+        render.note("no series folder was found")
+        return
+    render.note(f"{location.folder} ({location.reason})")
+    render.table(
+        (
+            row.name,
+            f"{row.distribution} {row.version}".strip() or "?",
+            f"{row.patches} patch{'' if row.patches == 1 else 'es'}",
+            row.summary or f"not valid: {row.problem}",
+        )
+        for row in rows
+    )
+
+
+def show(series: SeriesName, series_dir: SeriesDir = None, json: Json = False) -> None:
+    """Show a series: its release, hardware, patches, files and the functions they change."""
+    from pseries.workflows import catalog, listing
+
+    view = listing.view(catalog.load(series, catalog.locate(series_dir)))
+    if json:
+        render.as_json(view)
+    else:
+        _print(view)
+
+
+def _print(view: SeriesView) -> None:
+    render.line(f"{view.name}: {view.summary}")
+    render.table(
+        row
+        for row in (
+            ("folder", view.folder),
+            ("upstream", f"{view.distribution} {view.version}"),
+            ("label", f"+{view.label}"),
+            ("digest", view.digest),
+            ("locked", view.locked or "yes"),
+            ("after", ", ".join(view.after)),
+            ("hardware", " ".join([view.hardware, *view.compute_capability]).strip()),
+            ("requires", ", ".join(view.requires)),
+            ("relocate", ", ".join(view.relocations)),
+        )
+        if row[1]
+    )
+    if not view.patches:
+        render.line("  the series is empty: nothing is left to apply")
+    for patch in view.patches:
+        render.line(f"{patch.name}: {patch.subject}")
+        if patch.upstream_status:
+            render.line(f"  Upstream-Status: {patch.upstream_status}")
+        render.table(
+            (f"+{file.added}", f"-{file.removed}", file.path, ", ".join(file.symbols))
+            for file in patch.files
+        )
+
+
+def lint(
+    series: SeriesName,
+    series_dir: SeriesDir = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
+    json: Json = False,
+) -> None:
+    """Check headers, trailers, hashes, context, and hunks whose lines stand in several places."""
+    from pseries.workflows import catalog
+    from pseries.workflows import lint as linting
+    from pseries.workflows import release as releases
+
+    loaded = catalog.load(series, catalog.locate(series_dir))
+    pristine = releases.pristine_files(loaded)
+    if pristine is None and not json:
+        upstream = loaded.spec.upstream
+        render.note(
+            f"{upstream.distribution} {upstream.version} is not in the store, so look-alike places"
+            f" were not searched: pseries upstream fetch {upstream.distribution} {upstream.version}"
+        )
+    findings = linting.lint(loaded, pristine)
+    if json:
+        render.as_json({"series": loaded.name, "findings": findings})
+    else:
+        for finding in findings:
+            render.line(f"{finding.severity.value}: {finding.where}: {finding.what}")
+        if not findings:
+            count = len(loaded.patches)
+            render.line(f"{loaded.name}: {count} patch{'' if count == 1 else 'es'}, nothing to say")
+    if any(strict or finding.severity is linting.Severity.ERROR for finding in findings):
+        raise typer.Exit(REFUSED)
+
+
+def lock(
+    series: SeriesName,
+    series_dir: SeriesDir = None,
+    offline: Offline = False,
+    index_url: IndexUrl = None,
+) -> None:
+    """Apply a series to its release in a scratch tree and write its manifest.json."""
+    from pseries.workflows import catalog
+    from pseries.workflows import release as releases
+
+    location = catalog.locate(series_dir)
+    with progress.bar() as bar:
+        changed = releases.lock_folder(
+            series,
+            location,
+            offline=offline,
+            index_url=index_url,
+            progress=bar,
+            report=upstream.tell,
+        )
+    render.line(f"{series}: manifest.json {'written' if changed else 'is up to date'}")

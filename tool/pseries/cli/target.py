@@ -1,0 +1,221 @@
+"""Commands on an installed tree: apply, status, rollback, recover."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from pseries.cli import render
+from pseries.cli.failures import DRIFTED
+from pseries.cli.options import Interpreter, Json, SeriesDir, SeriesName, SitePackages
+
+if TYPE_CHECKING:
+    from pseries.workflows.apply import Applied
+    from pseries.workflows.rollback import RolledBack
+    from pseries.workflows.status import Status
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this family."""
+    for command in (apply, status, rollback, recover):
+        app.command()(command)
+
+
+def apply(
+    series: SeriesName,
+    site_packages: SitePackages = None,
+    python: Interpreter = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Say whether it would go in; change nothing.")
+    ] = False,
+    relocate: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads annotations at run time on Python 3.10
+        typer.Option("--relocate", metavar="NAME", help="Use this [[relocate]] of the series."),
+    ] = None,
+    accept_drift: Annotated[
+        bool,
+        typer.Option(
+            "--accept-drift",
+            help="Go on where files are not the release's, if every hunk still fits exactly.",
+        ),
+    ] = False,
+    series_dir: SeriesDir = None,
+    json: Json = False,
+) -> None:
+    """Put a series into an installed tree: verified, as one transaction, reversible."""
+    from pseries.workflows import apply as applying
+    from pseries.workflows import catalog
+
+    location = catalog.locate(series_dir)
+    loaded = catalog.load(series, location)
+    distribution = loaded.spec.upstream.distribution
+    done = applying.apply(
+        loaded,
+        _site(site_packages, python, distribution),
+        relocate=relocate,
+        accept_drift=accept_drift,
+        check=check,
+        fitting=lambda: catalog.versions(distribution, location),
+    )
+    if json:
+        render.as_json(done)
+    else:
+        _print_applied(done)
+
+
+def _print_applied(done: Applied) -> None:
+    for problem in done.skipped:
+        render.note(f"skipped {problem}")
+    if done.recovered:
+        render.note(f"an interrupted change was {done.recovered} first")
+    for name in done.void:
+        render.note(f"the receipt of {name} was dropped: the package was reinstalled since")
+    where = f"{done.distribution} {done.version} in {done.site}"
+    relocated = f", relocated by {done.relocate}" if done.relocate else ""
+    count = len(done.files)
+    files = f"{count} file{'' if count == 1 else 's'}"
+    render.line(f"{done.series}: {done.action.value} ({files}{relocated}): {where}")
+    if not done.receipt and done.action.value != "applies":
+        render.note("these files came patched: there is no receipt here, so nothing to roll back")
+    if done.unlinked:
+        render.note(
+            f"{len(done.unlinked)} files had other names (a package cache, another environment):"
+            " those keep the old content"
+        )
+    for path in done.signatures:
+        render.note(f"{path} signed the old RECORD and was removed; a rollback brings it back")
+    _print_aftermath(done)
+
+
+def _print_aftermath(done: Applied | RolledBack) -> None:
+    for problem in done.warnings:
+        render.note(f"not kept: {problem}")
+    if done.running:
+        pids = ", ".join(map(str, done.running))
+        render.note(f"restart what runs from this tree, it still has the old code: {pids}")
+
+
+def status(
+    site_packages: SitePackages = None, python: Interpreter = None, json: Json = False
+) -> None:
+    """Say what is applied, and whether every file still is what was written."""
+    from pseries.site.fs import SiteTree
+    from pseries.workflows import status as statuses
+
+    with SiteTree(_site(site_packages, python, None)) as tree:
+        found = statuses.status(tree)
+    if json:
+        render.as_json({"clean": found.clean, "site": found.site, "series": found.series})
+    else:
+        _print_status(found)
+    if not found.clean:
+        raise typer.Exit(DRIFTED)
+
+
+def _print_status(found: Status) -> None:
+    if not found.series:
+        render.line(f"no series is applied to {found.site}")
+    for each in found.series:
+        marks = [f"digest {each.digest[:12]}", f"since {each.applied_at}"]
+        marks += [f"relocated by {each.relocate}"] if each.relocate else []
+        marks += ["drift was accepted"] if each.drift_accepted else []
+        verdict = "clean" if each.clean else "CHANGED"
+        render.line(f"{each.series}: {verdict} ({each.distribution} {each.version})")
+        render.line(f"  {', '.join(marks)}")
+        if each.underneath:
+            render.line(f"  {each.underneath}")
+        render.table((file.now.value, file.path) for file in each.files)
+
+
+def rollback(
+    series: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(
+            metavar="[SERIES]", help="Default: the one applied last.", show_default=False
+        ),
+    ] = None,
+    site_packages: SitePackages = None,
+    python: Interpreter = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Restore files changed since too; keep them aside.")
+    ] = False,
+    forget: Annotated[
+        bool,
+        typer.Option("--forget", help="Touch no file: drop the receipt of a replaced package."),
+    ] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Remove the state folder too, if nothing is left.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Take a series off again: every byte, mode and RECORD as before."""
+    from pseries.errors import NotApplied
+    from pseries.workflows import rollback as rolling
+
+    if site_packages is None and python is None and series is not None and Path(series).is_dir():
+        site_packages, series = Path(series), None  # `pseries rollback SITE_PACKAGES`
+    site = _site(site_packages, python, None)
+    try:
+        done = rolling.rollback(site, series, force=force, forget=forget)
+    except NotApplied as error:
+        if not purge or series is not None or error.applied:
+            raise
+        rolling.purge(site)
+        render.line(f"nothing was applied to {site}; the state folder is gone")
+        return
+    if purge:
+        rolling.purge(site)
+    if json:
+        render.as_json(done)
+        return
+    if done.recovered:
+        render.note(f"an interrupted change was {done.recovered} first")
+    for path, copy in done.kept:
+        render.note(f"the changed {path} is kept as {copy}")
+    what = "forgotten" if done.forgotten else f"rolled back ({len(done.files)} files)"
+    render.line(f"{done.series}: {what}: {done.site}")
+    _print_aftermath(done)
+
+
+def recover(
+    site_packages: SitePackages = None,
+    python: Interpreter = None,
+    aside: Annotated[
+        bool,
+        typer.Option("--aside", help="Keep files that somebody changed meanwhile, and go on."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Finish or undo a change that was interrupted: all old, or all new."""
+    from pseries.workflows import rollback as rolling
+
+    site = _site(site_packages, python, None)
+    done = rolling.recover(site, aside=aside)
+    if json:
+        render.as_json(done)
+        return
+    for path, copy in done.kept:
+        render.note(f"the changed {path} is kept as {copy}")
+    for problem in done.warnings:
+        render.note(f"not kept: {problem}")
+    count = f" ({len(done.paths)} files)" if done.paths else ""
+    nothing = "nothing was interrupted in"
+    render.line(f"{nothing} {site}" if not done.paths else f"{done.outcome.value}{count}: {site}")
+
+
+def _site(site: Path | None, python: Path | None, distribution: str | None) -> Path:
+    """Return the site-packages folder that is meant.
+
+    With a distribution, the folder in which the interpreter finds it; else its ``purelib``.
+    """
+    if site is not None:
+        if python is not None:
+            raise typer.BadParameter("give SITE_PACKAGES or --python, not both")
+        return site
+    from pseries.site import interpreter
+
+    if distribution is not None:
+        return interpreter.locate(python, distribution).site
+    return interpreter.purelib(python)

@@ -1,0 +1,145 @@
+"""Commands about upstream releases: upstream fetch, list, add."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from pseries.cli import progress, render
+from pseries.cli.options import IndexUrl, Json, Offline
+
+if TYPE_CHECKING:
+    from pseries.upstream.fetch import Event
+    from pseries.upstream.release import Release
+
+Distribution = Annotated[
+    str, typer.Argument(metavar="DISTRIBUTION", help="Name on the package index.")
+]
+Version = Annotated[str, typer.Argument(metavar="VERSION", help="Version on the package index.")]
+Root = Annotated[
+    str,
+    typer.Option("--root", help="Folder of the git tree that installs into site-packages."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this family."""
+    family = typer.Typer(
+        help="Fetch, list and add upstream releases in the store.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    family.command()(fetch)
+    family.command("list")(list_releases)
+    family.command()(add)
+    app.add_typer(family, name="upstream")
+
+
+def fetch(
+    distribution: Distribution,
+    version: Version,
+    git: Annotated[
+        str, typer.Option("--git", metavar="URL", help="Repository to try first.")
+    ] = "",
+    tag: Annotated[str, typer.Option("--tag", help="Tag there; default: v<version>.")] = "",
+    root: Root = "",
+    source: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer reads annotations at run time on Python 3.10
+        typer.Option("--source", help="git, sdist or wheel; repeat to give an order."),
+    ] = None,
+    offline: Offline = False,
+    index_url: IndexUrl = None,
+    json: Json = False,
+) -> None:
+    """Fetch a release into the store, from the first source that has it."""
+    from pseries.model.spec import SOURCES, Upstream
+    from pseries.upstream import fetch as fetching
+    from pseries.upstream import settings
+    from pseries.upstream.store import Store
+
+    unknown = sorted(set(source or ()) - set(SOURCES))
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(SOURCES)}")
+    sources = tuple(source or (SOURCES if git else SOURCES[1:]))
+    wanted = Upstream(distribution, version, git, tag, root, sources)
+    with progress.bar() as bar:
+        release = fetching.fetch(
+            wanted,
+            Store.open(distribution),
+            settings.configured(index_url or ""),
+            offline=offline,
+            progress=bar,
+            report=tell,
+        )
+    _print((release,), json=json)
+
+
+def list_releases(
+    distribution: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(metavar="[DISTRIBUTION]", help="Only this one.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the releases in the store."""
+    from pseries.upstream.store import Store
+
+    stores = Store.all() if distribution is None else (Store.open(distribution),)
+    _print(tuple(release for store in stores for release in store.releases()), json=json)
+
+
+def add(
+    distribution: Distribution,
+    version: Version,
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A checkout, or a site-packages folder.")
+    ],
+    root: Root = "",
+    accept_changed: Annotated[
+        bool,
+        typer.Option("--accept-changed", help="Take files that differ from their RECORD too."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Add a release from a folder, for a fork that is not public."""
+    from pseries.upstream import imports
+    from pseries.upstream.store import Store
+
+    store = Store.open(distribution)
+    with store.lock(lambda: render.note("another process imports into this store; waiting")):
+        release = imports.add_folder(store, version, path, root, accept_changed=accept_changed)
+    _print((release,), json=json)
+
+
+def tell(event: Event) -> None:
+    """Say what the user should know of a fetch although it is no failure."""
+    from pseries.upstream import fetch as fetching
+
+    if isinstance(event, fetching.SourceFailed):
+        render.note(f"{event.source}: {event.reason}; trying the next source")
+    elif isinstance(event, fetching.FileYanked):
+        render.note(f"{event.filename} was yanked from the index: {event.reason or 'no reason'}")
+    elif isinstance(event, fetching.FileUnverified):
+        render.note(f"{event.filename}: the index gives no sha256 for it")
+    else:
+        render.note(f"another process imports into the store of {event.distribution}; waiting")
+
+
+def _print(releases: tuple[Release, ...], *, json: bool) -> None:
+    if json:
+        render.as_json(releases)
+        return
+    render.table(
+        (
+            release.distribution,
+            release.version,
+            release.source,
+            release.tree[:12],
+            release.origin,
+        )
+        for release in releases
+    )
+    if not releases:
+        render.note("the store is empty")

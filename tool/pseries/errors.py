@@ -1,0 +1,877 @@
+"""Every deliberate failure, as data and one sentence.
+
+An error carries facts in its fields and words them in ``__str__``: what, where and why. Which exit
+code it means and what to do next is decided at the edge (``pseries.cli.failures``), by category:
+each concrete error derives from exactly one of :class:`Refused`, :class:`NeedsYou`,
+:class:`Drifted` and :class:`Unreachable`.
+
+Errors are not frozen: ``contextlib`` assigns ``__traceback__`` to what passes through it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class PseriesError(Exception):
+    """Base of every expected failure; never raised itself."""
+
+
+class Refused(PseriesError):
+    """The request was turned down, or a check is negative; nothing was changed."""
+
+
+class NeedsYou(PseriesError):
+    """Work stopped half way in a known state, and a person has to say how to go on."""
+
+
+class Drifted(PseriesError):
+    """The target is not what the manifest says."""
+
+
+class Unreachable(PseriesError):
+    """An upstream source could not be reached."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, and where: a file, a file and line, or a key."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+def listing(problems: tuple[Problem, ...]) -> str:
+    """Return the problems one a line, indented to stand below a sentence."""
+    return "".join(f"\n  {problem}" for problem in problems)
+
+
+# --- series folders and patch files -----------------------------------------------------------
+
+
+@dataclass(eq=False)
+class PatchRefused(Refused):
+    """A patch file is not one that can be applied safely."""
+
+    name: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"patch {self.name} is refused:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class SeriesInvalid(Refused):
+    """A series folder breaks the rules of its format."""
+
+    series: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"series {self.series} is not valid:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class SeriesNotFound(Refused):
+    """No series of that name was found where series are looked for."""
+
+    name: str
+    looked_in: tuple[str, ...]
+    known: tuple[str, ...]
+    close: tuple[str, ...]
+
+    def __str__(self) -> str:
+        places = ", ".join(self.looked_in) or "no folder"
+        if self.close:
+            return f"no series named {self.name!r} in {places}; close: {', '.join(self.close)}"
+        known = ", ".join(self.known) or "none"
+        return f"no series named {self.name!r} in {places}; there are: {known}"
+
+
+@dataclass(eq=False)
+class ManifestMissing(Refused):
+    """A series has no manifest, so nothing that is written could be checked."""
+
+    series: str
+
+    def __str__(self) -> str:
+        return f"series {self.series} has no manifest.json"
+
+
+@dataclass(eq=False)
+class ManifestStale(Refused):
+    """A series is not the one that its manifest was made of."""
+
+    series: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"series {self.series} is not what its manifest says:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class DoesNotApply(Refused):
+    """Patches do not fit the tree they were tried on."""
+
+    series: str
+    release: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"series {self.series} does not apply to {self.release}:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class NeedsBuild(Refused):
+    """A series touches sources of a compiled part, which no installed file shows."""
+
+    series: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"series {self.series} needs a build:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class NothingToApply(Refused):
+    """No file of a series is carried by the layout it is to be applied to."""
+
+    series: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"series {self.series} has nothing for an installed package:{listing(self.problems)}"
+
+
+# --- git --------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class GitMissing(Refused):
+    """There is no git to run."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"git was not found on PATH ({self.path or 'PATH is empty'})"
+
+
+@dataclass(eq=False)
+class GitTooOld(Refused):
+    """The git that was found lacks what the command needs."""
+
+    found: str
+    needed: str
+    purpose: str
+
+    def __str__(self) -> str:
+        return f"git {self.found} is too old to {self.purpose}: {self.needed} or newer is needed"
+
+
+@dataclass(eq=False)
+class GitFailed(Refused):
+    """A git command ended with an unexpected status."""
+
+    command: tuple[str, ...]
+    status: int
+    stderr: str
+
+    def __str__(self) -> str:
+        said = self.stderr.strip() or "it said nothing"
+        return f"git {' '.join(self.command[:3])} … ended with status {self.status}: {said}"
+
+
+@dataclass(eq=False)
+class GitLimit(Refused):
+    """A git command was stopped because it took too long or printed too much."""
+
+    command: tuple[str, ...]
+    limit: str
+
+    def __str__(self) -> str:
+        return f"git {' '.join(self.command[:3])} … was stopped: it passed the limit of {self.limit}"
+
+
+@dataclass(eq=False)
+class PatchRejected(Refused):
+    """Git refuses to apply a patch to the tree it was given."""
+
+    name: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"patch {self.name} does not apply: {self.said or 'git gives no reason'}"
+
+
+@dataclass(eq=False)
+class ReadingsDiffer(Refused):
+    """Git and pseries read different things in one patch, so neither reading is trusted."""
+
+    name: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"patch {self.name} is ambiguous:{listing(self.problems)}"
+
+
+# --- installed trees --------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class SiteNotFound(Refused):
+    """A folder that was named as site-packages cannot be opened."""
+
+    site: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.site} cannot be used as a site-packages folder: {self.reason}"
+
+
+@dataclass(eq=False)
+class TargetRefused(Refused):
+    """Something in a target is not a plain file in plain folders, or may not be read."""
+
+    site: str
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{_place(self.site, self.path)} is refused: it {self.reason}"
+
+
+@dataclass(eq=False)
+class TargetNotWritable(Refused):
+    """The system does not let a change be made; everything was left, or put back, as it was."""
+
+    site: str
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{_place(self.site, self.path)} cannot be written: {self.reason}"
+
+
+@dataclass(eq=False)
+class TargetChanged(Drifted):
+    """Files are not, or no longer, what a change was planned for; nothing was changed."""
+
+    site: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"files in {self.site} are not what they were:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class BackupLost(Refused):
+    """The stored content that a file has to get back is not there, or is damaged."""
+
+    site: str
+    path: str
+    sha256: str
+
+    def __str__(self) -> str:
+        place = _place(self.site, self.path)
+        return f"the backup of {place} (sha256 {self.sha256}) is missing or damaged"
+
+
+@dataclass(eq=False)
+class TransactionInterrupted(NeedsYou):
+    """A change of a target was decided, begun, and could not be finished."""
+
+    site: str
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"a change of {self.site} is unfinished: {self.path}: {self.reason}"
+
+
+@dataclass(eq=False)
+class TransactionBlocked(NeedsYou):
+    """An interrupted change cannot be finished because somebody else changed its files since."""
+
+    site: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"the interrupted change of {self.site} cannot be finished, these files are neither"
+            f" what they were nor what they were to become:{listing(self.problems)}"
+        )
+
+
+@dataclass(eq=False)
+class JournalInvalid(NeedsYou):
+    """The journal of an interrupted change is not one that can be trusted."""
+
+    site: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"the journal in {self.site} cannot be used:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class StateInvalid(Refused):
+    """The record of what is applied is not one that can be trusted."""
+
+    site: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"the record of what is applied in {self.site} is not valid:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class LockedByOther(Refused):
+    """Another process is changing the same target and did not finish in time."""
+
+    site: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"another process has been changing {self.site} for more than {self.seconds:g} s"
+
+
+@dataclass(eq=False)
+class PurgeRefused(Refused):
+    """What pseries keeps in a target is still needed."""
+
+    site: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.site}/.pseries stays: {self.reason}"
+
+
+@dataclass(eq=False)
+class DistributionNotFound(Refused):
+    """No installed distribution of that name was found."""
+
+    name: str
+    looked_in: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} is not installed in {', '.join(self.looked_in) or 'any folder'}"
+
+
+@dataclass(eq=False)
+class DistributionRefused(Refused):
+    """A distribution is installed in a way that cannot be patched."""
+
+    name: str
+    where: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.where} cannot be patched: {self.reason}"
+
+
+@dataclass(eq=False)
+class EditableInstall(Refused):
+    """A distribution is installed as a link to a checkout."""
+
+    name: str
+    where: str
+    source: str | None
+
+    def __str__(self) -> str:
+        source = f" of {self.source}" if self.source else ""
+        return f"{self.name} in {self.where} is an editable install{source}: patch that checkout"
+
+
+@dataclass(eq=False)
+class WrongTree(Refused):
+    """A distribution lies in one place, but Python imports another copy."""
+
+    name: str
+    where: str
+    module: str
+    imported: str
+    python: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} is installed in {self.where}, but {self.python} imports"
+            f" {self.module} from {self.imported}"
+        )
+
+
+@dataclass(eq=False)
+class InterpreterFailed(Refused):
+    """A Python interpreter did not say where its packages are."""
+
+    python: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.python} could not be asked for its packages: {self.reason}"
+
+
+@dataclass(eq=False)
+class WrongRelease(Refused):
+    """A series is for another release than the one that is installed."""
+
+    series: str
+    distribution: str
+    wanted: str
+    found: str
+    fits: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"series {self.series} is for {self.distribution} {self.wanted},"
+            f" but {self.found} is installed"
+        )
+
+
+@dataclass(eq=False)
+class UnknownRelocation(Refused):
+    """A series has no ``[[relocate]]`` of that name."""
+
+    series: str
+    name: str
+    known: tuple[str, ...]
+
+    def __str__(self) -> str:
+        known = ", ".join(self.known) or "none"
+        return f"series {self.series} has no relocation named {self.name!r}; there are: {known}"
+
+
+@dataclass(eq=False)
+class ForeignFile(Refused):
+    """A series touches files that another distribution owns."""
+
+    series: str
+    owners: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        files = tuple(Problem(path, f"belongs to {owner}") for path, owner in self.owners)
+        return f"series {self.series} touches files of another distribution:{listing(files)}"
+
+
+@dataclass(eq=False)
+class Overlap(Refused):
+    """Two series touch the same file and neither says that it is made on top of the other."""
+
+    series: str
+    other: str
+    paths: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"series {self.series} and {self.other}, which is applied, both touch"
+            f" {', '.join(self.paths)}"
+        )
+
+
+@dataclass(eq=False)
+class MissingBeneath(Refused):
+    """A series is made on top of others that are not applied."""
+
+    series: str
+    missing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"series {self.series} is made on top of {', '.join(self.missing)}, not applied here"
+
+
+@dataclass(eq=False)
+class OtherDigest(Refused):
+    """A series of this name is applied already, but not this state of it."""
+
+    series: str
+    applied: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return (
+            f"another state of series {self.series} is applied"
+            f" (digest {self.applied[:12]}, this one is {self.wanted[:12]})"
+        )
+
+
+@dataclass(eq=False)
+class Drift(Drifted):
+    """Files of a target are neither what a series starts from nor what it ends with.
+
+    ``rows`` holds, for every file of the series, its path and its state.
+    """
+
+    series: str
+    site: str
+    rows: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        width = max(len(state) for _, state in self.rows)
+        table = "".join(f"\n  {state:{width}}  {path}" for path, state in self.rows)
+        return f"{self.site} is not what series {self.series} was made for:{table}"
+
+
+@dataclass(eq=False)
+class RecoveryNeeded(NeedsYou):
+    """A change of a target was interrupted, or is under way at this moment."""
+
+    site: str
+    paths: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"a change of {self.site} is not finished ({len(self.paths)} files)"
+
+
+@dataclass(eq=False)
+class NotApplied(Refused):
+    """There is nothing to take off."""
+
+    site: str
+    series: str | None
+    applied: tuple[str, ...]
+
+    def __str__(self) -> str:
+        what = f"series {self.series} is not" if self.series else "no series is"
+        others = f"; applied: {', '.join(self.applied)}" if self.applied else ""
+        return f"{what} applied to {self.site}{others}"
+
+
+@dataclass(eq=False)
+class NotOnTop(Refused):
+    """Series come off in reverse order, and others were applied later."""
+
+    series: str
+    above: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"series {self.series} is below {', '.join(self.above)}"
+
+
+@dataclass(eq=False)
+class ChangedSince(Refused):
+    """Files were changed after a series was applied; taking it off would lose that."""
+
+    series: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"files were changed since {self.series} was applied:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class ReplacedUnderneath(Refused):
+    """The distribution was reinstalled or upgraded after a series was applied."""
+
+    series: str
+    distribution: str
+    was: str
+    now: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.distribution} was changed underneath: {self.series} was applied to"
+            f" {self.was}, now there is {self.now}"
+        )
+
+
+def _place(site: str, path: str) -> str:
+    return f"{site}/{path}".encode("utf-8", "backslashreplace").decode() if path else site
+
+
+# --- upstream ---------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class UpstreamInvalid(Refused):
+    """A name, version, address or tag has a shape that is not allowed."""
+
+    what: str
+    value: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.value!r} is refused: {self.reason}"
+
+
+@dataclass(eq=False)
+class ArchiveRefused(Refused):
+    """A wheel or sdist breaks a rule that keeps its reading safe and unambiguous."""
+
+    archive: str
+    member: str
+    reason: str
+
+    def __str__(self) -> str:
+        where = f"{self.archive}, member {self.member!r}" if self.member else self.archive
+        return f"{where}: {self.reason}"
+
+
+@dataclass(eq=False)
+class FolderRefused(Refused):
+    """A folder cannot serve as a release."""
+
+    folder: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"{self.folder} cannot serve as a release:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class ReleaseNotFound(Refused):
+    """The sources answered, and none of them has the release."""
+
+    distribution: str
+    version: str
+    reasons: tuple[Problem, ...]
+    nearest: tuple[str, ...]
+
+    def __str__(self) -> str:
+        near = f"; nearest versions: {', '.join(self.nearest)}" if self.nearest else ""
+        return f"no release {self.distribution} {self.version}{near}{listing(self.reasons)}"
+
+
+@dataclass(eq=False)
+class ReleaseUnreachable(Unreachable):
+    """No source that may have the release could be asked."""
+
+    distribution: str
+    version: str
+    reasons: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"{self.distribution} {self.version} could not be fetched:{listing(self.reasons)}"
+
+
+@dataclass(eq=False)
+class IndexUnreachable(Unreachable):
+    """The package index gave no answer, or one that says to come back with other credentials."""
+
+    where: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.where} could not be reached: {self.reason}"
+
+
+@dataclass(eq=False)
+class IndexInvalid(Refused):
+    """The package index answered something that breaks its protocol."""
+
+    where: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"the answer of {self.where} cannot be used: {self.reason}"
+
+
+@dataclass(eq=False)
+class RangesUnsupported(Refused):
+    """The server sends whole files only, so that single members cannot be read from a wheel."""
+
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.where} cannot be read in part: the server does not answer range requests"
+
+
+@dataclass(eq=False)
+class ArtefactMismatch(Refused):
+    """A file is not the one that was pinned or announced."""
+
+    filename: str
+    expected: str
+    found: str
+    said_by: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.filename} is not the file that {self.said_by} names: "
+            f"{self.expected} was expected, {self.found} found"
+        )
+
+
+@dataclass(eq=False)
+class StoreUnreadable(Refused):
+    """An entry of the upstream store was not written by this program, or by a newer one."""
+
+    git_dir: str
+    tag: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.git_dir}, tag {self.tag}: {self.reason}"
+
+
+@dataclass(eq=False)
+class StoreBusy(Refused):
+    """Another process kept the upstream store of a distribution locked for too long."""
+
+    git_dir: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.git_dir} has been in use by another process for {self.seconds:g} s"
+
+
+# --- exports ----------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class LabelRefused(Refused):
+    """A local version label cannot be used."""
+
+    label: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"label {self.label!r} is refused: {self.reason}"
+
+
+@dataclass(eq=False)
+class WheelInvalid(Refused):
+    """A wheel contradicts itself or breaks a rule of its format."""
+
+    wheel: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"wheel {self.wheel} is not valid:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class NothingToIndex(Refused):
+    """A folder holds no wheel and no sdist."""
+
+    folder: str
+
+    def __str__(self) -> str:
+        return f"{self.folder} holds no wheel and no sdist"
+
+
+# --- rebase -----------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class SeriesUnclear(Refused):
+    """No series was named, and more than one, or none, could be meant."""
+
+    tag: str
+    candidates: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if not self.candidates:
+            return f"no series is there that could be rebased to {self.tag}"
+        return f"several series could be rebased to {self.tag}: {', '.join(self.candidates)}"
+
+
+@dataclass(eq=False)
+class AlreadyForRelease(Refused):
+    """A series is to be carried to the release that it is for."""
+
+    series: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"series {self.series} is for {self.version} already"
+
+
+@dataclass(eq=False)
+class SeriesExists(Refused):
+    """The folder of the new series is there and holds something else than would be written."""
+
+    folder: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"{self.folder} exists and is left as it is:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class BuiltOnOthers(Refused):
+    """A series is made on top of others that are not there for the new release yet."""
+
+    series: str
+    missing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"series {self.series} is made on top of series not there: {', '.join(self.missing)}"
+
+
+@dataclass(eq=False)
+class RebaseInProgress(Refused):
+    """A series is being rebased already."""
+
+    series: str
+    target: str
+    patch: str
+
+    def __str__(self) -> str:
+        where = f", stopped at {self.patch}" if self.patch else ""
+        return f"series {self.series} is being rebased to {self.target}{where}"
+
+
+@dataclass(eq=False)
+class NoRebase(Refused):
+    """There is no rebase to go on with, to skip in or to abort."""
+
+    series: str
+
+    def __str__(self) -> str:
+        return f"no rebase of {self.series or 'any series'} is in progress here"
+
+
+@dataclass(eq=False)
+class RebaseNotStopped(Refused):
+    """A decision is given, but no patch waits for one."""
+
+    series: str
+
+    def __str__(self) -> str:
+        return f"the rebase of {self.series} is not stopped at a patch: it was interrupted"
+
+
+@dataclass(eq=False)
+class RebaseUnresolved(NeedsYou):
+    """A patch is to be taken as resolved, but what is in its worktree cannot be."""
+
+    patch: str
+    folder: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"{self.patch} is not resolved in {self.folder}:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class RebaseInvalid(NeedsYou):
+    """The record of a rebase that is in progress is not one that can be trusted."""
+
+    folder: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"the rebase in {self.folder} cannot go on:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class RebaseBusy(Refused):
+    """Another process rebases a series of the same folder."""
+
+    folder: str
+
+    def __str__(self) -> str:
+        return f"another process is rebasing a series of {self.folder}"
+
+
+@dataclass(eq=False)
+class WorktreeRefused(NeedsYou):
+    """What a person left in the worktree of a stopped patch cannot be taken."""
+
+    folder: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"the worktree {self.folder} cannot be read:{listing(self.problems)}"

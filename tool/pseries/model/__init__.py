@@ -1,0 +1,1 @@
+"""Frozen values and pure functions: nothing here touches the outside world."""

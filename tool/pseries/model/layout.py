@@ -1,0 +1,76 @@
+"""Canonical paths (the git tree's) and where a build of them ends up in site-packages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pseries.model.spec import Relocation
+
+_COMPILED = (
+    ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hip", ".inl", ".inc",
+    ".m", ".mm", ".metal", ".pyx", ".pxd", ".pxi", ".rs", ".f90", ".s", ".asm", ".cmake",
+)  # fmt: skip
+_COMPILED_NAMES = ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "setup.py")
+
+
+class Placement(Enum):
+    """What becomes of a canonical path in an installed tree."""
+
+    INSTALLED = "installed"
+    """It is a file of the distribution in site-packages."""
+    ABSENT = "absent"
+    """A wheel does not carry it (tests, docs, …): skipped there, and said so."""
+    COMPILED = "compiled"
+    """It is a source of a compiled part: changing it needs a build."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How canonical paths map to installed ones.
+
+    Args:
+        root: the folder of the git tree that installs into site-packages; "" for the top.
+        relocation: a build that ships one folder elsewhere, or ``None``.
+    """
+
+    root: str = ""
+    relocation: Relocation | None = None
+
+    def installed(self, path: str) -> str | None:
+        """Return where the canonical ``path`` is installed; ``None`` if outside ``root``."""
+        if self.relocation is not None:
+            path = _moved(path, self.relocation.source, self.relocation.target)
+        if not self.root:
+            return path
+        return path.removeprefix(f"{self.root}/") if path.startswith(f"{self.root}/") else None
+
+    def canonical(self, installed: str) -> str:
+        """Return the canonical path of an installed one: the inverse of :meth:`installed`."""
+        path = f"{self.root}/{installed}" if self.root else installed
+        if self.relocation is not None:
+            path = _moved(path, self.relocation.target, self.relocation.source)
+        return path
+
+    def placement(self, path: str, packages: Collection[str]) -> Placement:
+        """Say what becomes of a canonical path.
+
+        Args:
+            path: the canonical path.
+            packages: the top-level names that the distribution installs, for example ``{"vllm"}``.
+        """
+        installed = self.installed(path)
+        if installed is not None and installed.split("/", 1)[0] in packages:
+            return Placement.INSTALLED
+        name = path.rpartition("/")[2]
+        if name in _COMPILED_NAMES or name.lower().endswith(_COMPILED):
+            return Placement.COMPILED
+        return Placement.ABSENT
+
+
+def _moved(path: str, source: str, target: str) -> str:
+    return target + path[len(source) :] if path.startswith(f"{source}/") else path

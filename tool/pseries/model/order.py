@@ -1,0 +1,143 @@
+"""quilt's ``series`` file: one patch name a line, in order.
+
+The file's lines are kept as they are, so that comments, blank lines and spacing survive every
+rewrite byte for byte. Understood are ``#`` comments (whole lines, and after a name when preceded
+by white space), leading white space, LF or CRLF, and ``-pN`` after a name. ``-R`` is not: a patch
+that is stored backwards is a different patch.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from pseries.errors import Problem
+from pseries.model import paths
+
+MOST_PATCHES = 20_000
+_MOST_STRIP = 9
+
+_LINE = re.compile(
+    rb"""(?P<indent>[ \t]*)
+         (?P<name>[^\s#][^\s]*)
+         (?P<options>(?:[ \t]+[^\s#][^\s]*)*)
+         (?P<rest>[ \t]*(?:[ \t]\#[^\n]*)?)""",
+    re.VERBOSE,
+)
+_STRIP = re.compile(r"-p([0-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One patch of the order: its file name, strip level and line (counted from 1)."""
+
+    name: str
+    strip: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order file: its exact lines, and what they say."""
+
+    lines: tuple[bytes, ...]
+    entries: tuple[Entry, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The patch names in order."""
+        return tuple(entry.name for entry in self.entries)
+
+
+def parse(data: bytes, problems: list[Problem]) -> Order:
+    """Read an order file; what is wrong is appended to ``problems``, everything at once."""
+    lines = _split(data)
+    entries: list[Entry] = []
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        entry = _entry(line, number, problems)
+        if entry is None:
+            continue
+        if entry.name in seen:
+            first = seen[entry.name]
+            problems.append(
+                Problem(f"series:{number}", f"{entry.name} is listed already at line {first}")
+            )
+            continue
+        seen[entry.name] = number
+        entries.append(entry)
+    if len(entries) > MOST_PATCHES:
+        problems.append(Problem("series", f"more than {MOST_PATCHES} patches"))
+        entries = []
+    return Order(lines, tuple(entries))
+
+
+def render(order: Order) -> bytes:
+    """Return the bytes of the file: the exact inverse of :func:`parse`."""
+    return b"".join(order.lines)
+
+
+def renamed(order: Order, names: dict[str, str | None]) -> Order:
+    """Return the order with patches renamed, or dropped where the new name is ``None``.
+
+    Only the name within a line changes; a dropped patch takes its line with it.
+    """
+    by_line = {entry.line: entry for entry in order.entries}
+    lines: list[bytes] = []
+    entries: list[Entry] = []
+    for number, line in enumerate(order.lines, 1):
+        entry = by_line.get(number)
+        name = None if entry is None else names.get(entry.name, entry.name)
+        if entry is None:
+            lines.append(line)
+        elif name is not None:
+            lines.append(line.replace(entry.name.encode(), name.encode(), 1))
+            entries.append(replace(entry, name=name, line=len(lines)))
+    return Order(tuple(lines), tuple(entries))
+
+
+def _split(data: bytes) -> tuple[bytes, ...]:
+    """Split at LF only: a lone CR is no line end, and is then refused as part of a name."""
+    *whole, last = data.split(b"\n")
+    return (*(line + b"\n" for line in whole), *([last] if last else []))
+
+
+def _entry(line: bytes, number: int, problems: list[Problem]) -> Entry | None:
+    where = f"series:{number}"
+    text = line.removesuffix(b"\n").removesuffix(b"\r")
+    if not text.strip() or text.lstrip().startswith(b"#"):
+        return None
+    found = _LINE.fullmatch(text)
+    if found is None:
+        problems.append(Problem(where, "the line cannot be read"))
+        return None
+    try:
+        name = found["name"].decode("utf-8")
+    except UnicodeDecodeError:
+        problems.append(Problem(where, "the name is not UTF-8"))
+        return None
+    strip = 1
+    for option in found["options"].decode("utf-8", "backslashreplace").split():
+        level = _STRIP.fullmatch(option)
+        if level is None:
+            problems.append(Problem(where, _about_option(option)))
+        else:
+            strip = int(level[1])
+    if (trouble := _about_name(name)) is not None:
+        problems.append(Problem(where, trouble))
+        return None
+    return Entry(name, strip, number)
+
+
+def _about_option(option: str) -> str:
+    if option == "-R":
+        return "-R is not supported: store the patch in the direction in which it is applied"
+    return f"{option!r} is neither a -pN option nor a comment; names with blanks are not supported"
+
+
+def _about_name(name: str) -> str | None:
+    if name.startswith("-"):
+        return f"{name!r} looks like an option"
+    if "/" in name:
+        return f"{name!r} lies in a folder; patches lie beside the series file"
+    return paths.problem(name)

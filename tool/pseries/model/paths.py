@@ -1,0 +1,62 @@
+"""What a path from a patch, an archive or a manifest may look like.
+
+Paths are ``str`` decoded as UTF-8 with ``surrogateescape``, so that every byte sequence a file
+system knows survives; separators are ``/``.
+"""
+
+from __future__ import annotations
+
+import re
+
+LONGEST_PATH = 4096
+"""PATH_MAX of Linux, in bytes; a longer path cannot be opened."""
+LONGEST_NAME = 255
+"""NAME_MAX of the common file systems, in bytes."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def decode(raw: bytes) -> str:
+    """Return a path's bytes as the text used everywhere in the program."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def encode(path: str) -> bytes:
+    """Return the bytes that :func:`decode` was given."""
+    return path.encode("utf-8", "surrogateescape")
+
+
+def display(path: str) -> str:
+    """Return ``path`` as text that can always be printed, odd bytes as escapes."""
+    shown = encode(path).decode("utf-8", "backslashreplace")
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", shown)
+
+
+def problem(path: str) -> str | None:  # noqa: PLR0911 - one reason each
+    """Say why ``path`` may not name a file below a root, or ``None`` if it may.
+
+    Strict on purpose: what is refused here is never wanted in a package, and each item has been
+    used to leave a tree (absolute names, ``..``), to reach git's own files (``.git`` in any case)
+    or to make two readers see two names (empty components, backslashes, control characters).
+    """
+    if not path:
+        return "the path is empty"
+    if len(encode(path)) > LONGEST_PATH:
+        return f"the path is longer than {LONGEST_PATH} bytes"
+    if _CONTROL.search(path):
+        return "the path holds a control character"
+    if path.startswith("/") or _DRIVE.match(path):
+        return "the path is absolute"
+    if "\\" in path:
+        return "the path holds a backslash"
+    parts = path.split("/")
+    if ".." in parts:
+        return "the path leaves the tree ('..')"
+    if "" in parts or "." in parts:
+        return "the path has an empty or '.' component"
+    if any(part.lower() == ".git" for part in parts):
+        return "the path lies in a .git folder"
+    if any(len(encode(part)) > LONGEST_NAME for part in parts):
+        return f"a component is longer than {LONGEST_NAME} bytes"
+    return None

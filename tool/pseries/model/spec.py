@@ -1,0 +1,214 @@
+"""``series.toml``: what people say of a series, read strictly.
+
+Reading uses the standard library's parser where there is one (Python 3.11) because every command
+reads this file; only a rewrite, which must keep comments and order, needs tomlkit.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pseries.errors import Problem
+from pseries.model import paths
+from pseries.model.fields import Fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FILE = "series.toml"
+SCHEMA = 1
+SOURCES = ("git", "sdist", "wheel")
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")  # PEP 508, bounded
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.!_-]{0,99}")
+_LABEL = re.compile(r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*")  # PEP 440 local version label
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,199}")
+_GIT = re.compile(r"(?:https://|file://|/)[^\s\x00-\x1f]+")
+_CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The release that a series is made for, and where to look for it.
+
+    ``root`` is the folder of the git tree that installs into site-packages, "" for the top;
+    ``git`` and ``tag`` are "" when there is no public repository.
+    """
+
+    distribution: str
+    version: str
+    git: str = ""
+    tag: str = ""
+    root: str = ""
+    sources: tuple[str, ...] = SOURCES
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """The accelerator that a series was made for; capabilities such as ``"12.0"``."""
+
+    name: str = ""
+    compute_capability: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """A build that ships the same code in another folder; both are canonical paths."""
+
+    name: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """How the patched engine is started: command words, environment, RLIMIT_MEMLOCK."""
+
+    command: tuple[str, ...]
+    memlock: str
+    environment: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Smoke:
+    """One request that a served engine must answer; ``expect`` is a path in the answer."""
+
+    path: str
+    json: Mapping[str, Any]
+    expect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The whole of ``series.toml``."""
+
+    summary: str
+    label: str
+    after: tuple[str, ...]
+    upstream: Upstream
+    packages: tuple[str, ...]
+    hardware: Hardware
+    relocations: tuple[Relocation, ...]
+    serve: Serve | None
+    smokes: tuple[Smoke, ...]
+
+
+def parse(data: bytes, problems: list[Problem]) -> Spec:
+    """Read ``series.toml``; what is wrong is appended to ``problems``, everything at once."""
+    top = Fields(_toml(data, problems), FILE, problems)
+    if (schema := top.number("schema", default=SCHEMA)) != SCHEMA:
+        top.refuse("schema", f"{schema} is not known; this pseries reads {SCHEMA}")
+    spec = Spec(
+        summary=top.text("summary"),
+        label=top.text("label", matching=_LABEL, meaning="a PEP 440 local version label"),
+        after=top.texts("after"),
+        upstream=_upstream(top.table("upstream")),
+        packages=_packages(top.table("requires", required=False)),
+        hardware=_hardware(top.table("hardware", required=False)),
+        relocations=tuple(_relocation(table) for table in top.tables("relocate")),
+        serve=None if (table := top.optional_table("serve")) is None else _serve(table),
+        smokes=tuple(_smoke(table) for table in top.tables("smoke")),
+    )
+    top.finish()
+    return spec
+
+
+def _toml(data: bytes, problems: list[Problem]) -> dict[str, Any]:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problems.append(Problem(FILE, f"not UTF-8 at byte {error.start}"))
+        return {}
+    try:
+        return _loads(text)
+    except ValueError as error:
+        problems.append(Problem(FILE, f"not TOML: {error}"))
+        return {}
+
+
+def _loads(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib  # noqa: PLC0415 - `--help` needs none
+
+        return tomllib.loads(text)
+    import tomlkit  # noqa: PLC0415 - the slower reader, only before Python 3.11
+
+    return dict(tomlkit.parse(text).unwrap())
+
+
+def _upstream(table: Fields) -> Upstream:
+    root = table.text("root", default="")
+    if root and (trouble := paths.problem(root)):
+        table.refuse("root", trouble)
+    sources = table.texts("sources") or SOURCES
+    for source in sources:
+        if source not in SOURCES:
+            table.refuse("sources", f"{source!r} is none of {', '.join(SOURCES)}")
+    upstream = Upstream(
+        distribution=table.text("distribution", matching=_NAME, meaning="a distribution name"),
+        version=table.text("version", matching=_VERSION, meaning="a public PEP 440 version"),
+        git=table.text("git", default="", matching=_GIT, meaning="an https or file address"),
+        tag=table.text("tag", default="", matching=_TAG, meaning="a tag name"),
+        root=root,
+        sources=sources,
+    )
+    table.finish()
+    return upstream
+
+
+def _packages(table: Fields) -> tuple[str, ...]:
+    packages = table.texts("packages")
+    table.finish()
+    return packages
+
+
+def _hardware(table: Fields) -> Hardware:
+    capabilities = table.texts("compute_capability")
+    for capability in capabilities:
+        if not _CAPABILITY.fullmatch(capability):
+            table.refuse("compute_capability", f"{capability!r} is not of the form '12.0'")
+    hardware = Hardware(table.text("name", default=""), capabilities)
+    table.finish()
+    return hardware
+
+
+def _relocation(table: Fields) -> Relocation:
+    relocation = Relocation(
+        name=table.text("name", matching=_SLUG, meaning="a short name"),
+        source=table.text("from"),
+        target=table.text("to"),
+    )
+    for key, path in (("from", relocation.source), ("to", relocation.target)):
+        if path and (trouble := paths.problem(path)):
+            table.refuse(key, trouble)
+    table.finish()
+    return relocation
+
+
+def _serve(table: Fields) -> Serve:
+    environment = table.pairs("env")
+    for name, _ in environment:
+        if not _VARIABLE.fullmatch(name):
+            table.refuse("env", f"{name!r} is not the name of an environment variable")
+    serve = Serve(
+        command=table.texts("command", required=True),
+        memlock=table.text("memlock", default=""),
+        environment=environment,
+    )
+    if serve.memlock not in {"", "unlimited"} and not serve.memlock.isdecimal():
+        table.refuse("memlock", f"{serve.memlock!r} is neither 'unlimited' nor a number of bytes")
+    table.finish()
+    return serve
+
+
+def _smoke(table: Fields) -> Smoke:
+    smoke = Smoke(table.text("path"), table.free("json"), table.text("expect"))
+    if smoke.path and not smoke.path.startswith("/"):
+        table.refuse("path", f"{smoke.path!r} does not start with '/'")
+    table.finish()
+    return smoke

@@ -1,0 +1,1 @@
+"""One use case a file, told by values; nothing here prints."""

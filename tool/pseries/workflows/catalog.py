@@ -1,0 +1,159 @@
+"""Finding series folders and reading them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pseries.errors import Problem, SeriesInvalid, SeriesNotFound
+from pseries.model import manifest as manifests
+from pseries.model import order as orders
+from pseries.model import series as series_model
+from pseries.model import spec as specs
+from pseries.site import distribution as distributions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pseries.model.series import Series
+
+VARIABLE = "PSERIES_DIR"
+FOLDER = "series"
+_MOST_FILE = 64 << 20
+_MOST_FILES = 25_000
+_STRUCTURED = (specs.FILE, series_model.ORDER_FILE, manifests.FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A folder that holds series folders, and why it was chosen."""
+
+    folder: Path
+    reason: str
+
+
+def locate(
+    option: Path | None = None, environment: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Location | None:
+    """Return the folder in which series are looked for, or ``None`` where there is none.
+
+    The first of: ``--series-dir``, ``PSERIES_DIR``, the nearest ``series/`` above the current
+    folder, the series that ship with the program.
+    """
+    environment = os.environ if environment is None else environment
+    if option is not None:
+        return Location(option, "--series-dir")
+    if environment.get(VARIABLE):
+        return Location(Path(environment[VARIABLE]), VARIABLE)
+    here = Path.cwd() if cwd is None else cwd
+    for parent in (here, *here.parents):
+        if any(parent.glob(f"{FOLDER}/*/{series_model.ORDER_FILE}")):
+            return Location(parent / FOLDER, "the nearest series folder above this one")
+    shipped = _shipped()
+    return None if shipped is None else Location(shipped, "shipped with pseries")
+
+
+def _shipped() -> Path | None:
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / FOLDER, package.parent.parent / FOLDER):  # a wheel; a checkout
+        if folder.is_dir():
+            return folder
+    return None
+
+
+def names(location: Location | None) -> tuple[str, ...]:
+    """Return the names of the series in a folder, sorted."""
+    if location is None:
+        return ()
+    found = location.folder.glob(f"*/{series_model.ORDER_FILE}")
+    return tuple(sorted(file.parent.name for file in found))
+
+
+def folder_of(name: str, location: Location | None) -> Path:
+    """Return the folder of a series given by name, or by a path to it.
+
+    Raises:
+        SeriesNotFound: with the names that are close.
+    """
+    given = Path(name)
+    if len(given.parts) > 1 and (given / series_model.ORDER_FILE).is_file():
+        return given
+    known = names(location)
+    if location is not None and name in known:
+        return location.folder / name
+    import difflib  # noqa: PLC0415 - only a failure pays for it
+
+    looked_in = () if location is None else (str(location.folder),)
+    raise SeriesNotFound(name, looked_in, known, tuple(difflib.get_close_matches(name, known)))
+
+
+def load(name: str, location: Location | None) -> Series:
+    """Read a series with all its patches.
+
+    Raises:
+        SeriesNotFound: there is none of that name.
+        SeriesInvalid: with everything that is wrong with it.
+    """
+    folder = folder_of(name, location)
+    return series_model.assemble(folder.resolve().name, str(folder), _read(folder))
+
+
+def load_spec(name: str, location: Location | None) -> tuple[specs.Spec, orders.Order]:
+    """Read only what people wrote about a series and the order of its patches: what a list needs.
+
+    Raises:
+        SeriesNotFound: there is none of that name.
+        SeriesInvalid: with everything that is wrong with these two files.
+    """
+    folder = folder_of(name, location)
+    problems: list[Problem] = []
+    files = {
+        file: _content(folder / file) if (folder / file).is_file() else b""
+        for file in (specs.FILE, series_model.ORDER_FILE)
+    }
+    spec = specs.parse(files[specs.FILE], problems)
+    order = orders.parse(files[series_model.ORDER_FILE], problems)
+    if problems:
+        raise SeriesInvalid(name, tuple(problems))
+    return spec, order
+
+
+def versions(distribution: str, location: Location | None) -> dict[str, str]:
+    """Return the series for a distribution and the upstream version that each is for."""
+    wanted = distributions.normalized(distribution)
+    found: dict[str, str] = {}
+    for name in names(location):
+        try:
+            upstream = load_spec(name, location)[0].upstream
+        except SeriesInvalid:
+            continue
+        if distributions.normalized(upstream.distribution) == wanted:
+            found[name] = upstream.version
+    return found
+
+
+def _read(folder: Path) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    problems: list[Problem] = []
+    for path in sorted(folder.iterdir()):
+        wanted = path.name in _STRUCTURED or path.name.endswith(series_model.PATCH_SUFFIXES)
+        if not wanted:
+            continue
+        if path.is_symlink() or not path.is_file():
+            problems.append(Problem(path.name, "not a regular file"))
+        elif path.stat().st_size > _MOST_FILE:
+            problems.append(Problem(path.name, f"larger than {_MOST_FILE >> 20} MiB"))
+        else:
+            files[path.name] = _content(path)
+    if len(files) > _MOST_FILES:
+        problems.append(Problem(str(folder), f"more than {_MOST_FILES} files"))
+    if problems:
+        raise SeriesInvalid(folder.name, tuple(problems))
+    return files
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_MOST_FILE + 1)

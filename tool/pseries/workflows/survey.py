@@ -1,0 +1,271 @@
+"""Looking at a target through a series: which files are pristine, patched or drifted. Reads only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pseries.errors import (
+    ForeignFile,
+    MissingBeneath,
+    OtherDigest,
+    Overlap,
+    UnknownRelocation,
+    WrongRelease,
+)
+from pseries.model.layout import Layout
+from pseries.site import distribution as distributions
+from pseries.workflows import patching, status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from pseries.errors import Problem
+    from pseries.model.manifest import FileImage, NetChange
+    from pseries.model.series import Series
+    from pseries.model.spec import Relocation
+    from pseries.site.distribution import Distribution
+    from pseries.site.fs import FileState, SiteTree
+    from pseries.site.receipt import Receipt, State
+    from pseries.workflows.patching import Fitted
+
+_EXECUTABLE = 0o111
+
+
+class Condition(Enum):
+    """What a file of a target is to a series."""
+
+    PRISTINE = "pristine"
+    PATCHED = "patched"
+    OTHER_RELEASE = "other release"
+    BY_HAND = "changed by hand"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """One file: where it is installed, its canonical path, and what it is."""
+
+    path: str
+    canonical: str
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A distribution in a site-packages folder, as one series sees it.
+
+    Attributes:
+        distribution: the installed distribution.
+        state: what is applied there already; receipts that a reinstall made void are not in it.
+        void: the names of those.
+        layout: where canonical paths are installed; relocated, if that is how it fits.
+        packages: the top-level names that the distribution installs.
+        fitted: the series, cut down to what is installed.
+        net: what the series does to each file.
+        found: the files of the series that are there, by canonical path.
+        files: the conditions, in order of path.
+    """
+
+    distribution: Distribution
+    state: State
+    void: tuple[str, ...]
+    layout: Layout
+    packages: frozenset[str]
+    fitted: Fitted
+    net: tuple[NetChange, ...]
+    found: Mapping[str, FileState]
+    files: tuple[Surveyed, ...]
+
+    @property
+    def relocation(self) -> str | None:
+        """The name of the relocation that is in use."""
+        return None if self.layout.relocation is None else self.layout.relocation.name
+
+    @property
+    def skipped(self) -> tuple[Problem, ...]:
+        """Files of the series that an installed package does not carry."""
+        return self.fitted.skipped
+
+    def all_are(self, condition: Condition) -> bool:
+        """Whether every file of the series is in that condition."""
+        return all(file.condition is condition for file in self.files)
+
+    def receipt_of(self, series: str) -> Receipt | None:
+        """Return the receipt of a series, ``None`` if it was not applied here."""
+        return next((each for each in self.state.applied if each.series == series), None)
+
+
+def survey(
+    series: Series, tree: SiteTree, relocate: str | None, fitting: Callable[[], Mapping[str, str]]
+) -> Target:
+    """Look at a target.
+
+    Args:
+        series: a locked series.
+        tree: the site-packages folder.
+        relocate: name of the relocation to use; ``None`` to find out.
+        fitting: gives the known series of this distribution and the version that each is for, to
+            name the right one where this is the wrong one.
+
+    Raises:
+        WrongRelease: another version is installed.
+        ForeignFile: a file belongs to another distribution as well.
+        Overlap, MissingBeneath, OtherDigest: it does not go with what is applied already.
+        UnknownRelocation: there is no such relocation.
+        And what finding the distribution and fitting the series raise.
+    """
+    manifest = series.locked()
+    wanted = series.spec.upstream
+    installed = distributions.find(tree, wanted.distribution)
+    if not same_release(installed.version, wanted.version):
+        fits = tuple(
+            sorted(name for name, version in fitting().items() if same_release(installed.version, version))
+        )
+        raise WrongRelease(
+            series.name, wanted.distribution, wanted.version, installed.version, fits
+        )
+    packages = _packages(installed)
+    layout = _layout(series, tree, relocate)
+    fitted = patching.fit(series, layout, packages)
+    paths = {
+        canonical: installed_path
+        for canonical in patching.carried(fitted)
+        if (installed_path := layout.installed(canonical)) is not None
+    }
+    foreign = distributions.owner_of(tree, paths.values(), installed.info)
+    if foreign:
+        raise ForeignFile(series.name, tuple(sorted(foreign.items())))
+    found = {
+        canonical: state
+        for canonical, path in paths.items()
+        if (state := tree.read(path)) is not None
+    }
+    net = patching.expected(manifest, git_files(found), paths.keys())
+    recorded = {entry.path: entry.digest for entry in installed.record.entries}
+    files = tuple(
+        Surveyed(
+            paths[change.path],
+            change.path,
+            _condition(change, found.get(change.path), recorded.get(paths[change.path])),
+        )
+        for change in net
+    )
+    live, void = status.live(tree)
+    target = Target(installed, live, void, layout, packages, fitted, net, found, files)
+    _check_stack(series, target)
+    return target
+
+
+def same_release(installed: str, wanted: str) -> bool:
+    """Whether an installed version is the wanted one, a local label apart (PEP 440)."""
+    public = installed.partition("+")[0]
+    if public == wanted:
+        return True
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - rarely needed
+
+    try:
+        return Version(public) == Version(wanted)
+    except InvalidVersion:
+        return False
+
+
+def git_files(found: Mapping[str, FileState]) -> dict[str, tuple[int, bytes]]:
+    """Return git mode and bytes of files as they are installed."""
+    return {
+        path: (0o100755 if state.mode & 0o100 else 0o100644, state.data)
+        for path, state in found.items()
+    }
+
+
+def _packages(installed: Distribution) -> frozenset[str]:
+    return frozenset(
+        entry.path.split("/", 1)[0]
+        for entry in installed.record.entries
+        if not entry.outside and not entry.path.startswith(f"{installed.info}/")
+    )
+
+
+def _layout(series: Series, tree: SiteTree, relocate: str | None) -> Layout:
+    root = series.spec.upstream.root
+    relocations = {relocation.name: relocation for relocation in series.spec.relocations}
+    if relocate is not None:
+        if relocate not in relocations:
+            raise UnknownRelocation(series.name, relocate, tuple(relocations))
+        return Layout(root, relocations[relocate])
+    plain = Layout(root)
+    wanted = _pre_images(series)
+    if _holds(tree, plain, wanted):
+        return plain
+    fitting = [
+        layout
+        for relocation in relocations.values()
+        if _holds(tree, layout := Layout(root, relocation), wanted)
+    ]
+    return fitting[0] if len(fitting) == 1 else plain
+
+
+def _pre_images(series: Series) -> list[str]:
+    """Return the paths that a relocation may move and that must be there before the series."""
+    created: set[str] = set()
+    needed = []
+    for patch in series.locked().patches:
+        for file in patch.files:
+            source = file.source or file.path
+            if file.before is not None and source not in created:
+                needed.append(source)
+            created.add(file.path)
+    return [path for path in needed if any(_moves(r, path) for r in series.spec.relocations)]
+
+
+def _moves(relocation: Relocation, path: str) -> bool:
+    return path.startswith(f"{relocation.source}/")
+
+
+def _holds(tree: SiteTree, layout: Layout, wanted: Collection[str]) -> bool:
+    paths = (layout.installed(path) for path in wanted)
+    return all(path is not None and tree.status(path) is not None for path in paths)
+
+
+def _condition(change: NetChange, state: FileState | None, recorded: str | None) -> Condition:
+    if _is(state, change.before, change):
+        return Condition.PRISTINE
+    if _is(state, change.after, change):
+        return Condition.PATCHED
+    if state is None:
+        return Condition.MISSING
+    return Condition.OTHER_RELEASE if state.sha256 == recorded else Condition.BY_HAND
+
+
+def _is(state: FileState | None, image: FileImage | None, change: NetChange) -> bool:
+    if state is None or image is None:
+        return state is None and image is None
+    if state.sha256 != image.sha256:
+        return False
+    # Installers and people set modes as they like; only where the series changes the executable
+    # bit and nothing else does it tell the two sides apart.
+    sides = (change.before, change.after)
+    only_mode = None not in sides and len({side.sha256 for side in sides if side}) == 1
+    return not only_mode or bool(state.mode & _EXECUTABLE) == bool(image.mode & _EXECUTABLE)
+
+
+def _check_stack(series: Series, target: Target) -> None:
+    mine = {file.path for file in target.files}
+    name = target.distribution.name
+    present = {each.series for each in target.state.applied}
+    missing = tuple(sorted(set(series.spec.after) - present))
+    if missing and not target.all_are(Condition.PRISTINE) and not target.all_are(Condition.PATCHED):
+        raise MissingBeneath(series.name, missing)
+    for each in target.state.applied:
+        if each.series == series.name:
+            if each.digest != series.digest and not target.all_are(Condition.PRISTINE):
+                raise OtherDigest(series.name, each.digest, series.digest)
+            continue
+        if distributions.normalized(each.distribution) != distributions.normalized(name):
+            continue
+        if series.name in present:  # applied in good order already
+            continue
+        common = sorted(mine & {change.path for change in each.files})
+        if common and each.series not in series.spec.after:
+            raise Overlap(series.name, each.series, tuple(common))
