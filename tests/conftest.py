@@ -6,10 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from pseries.model.layout import Layout
+from pseries.upstream import index, settings
+from pseries.workflows import catalog, patching, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +27,8 @@ CACHE = Path(
     or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pseries-tests"
 )
 """Releases are fetched once a machine; everything in there is verified by sha256 when used."""
+
+REPOSITORY_SERIES = catalog.Location(Path(__file__).parent.parent / "series", "the repository's")
 
 _OURS = ("PSERIES_DIR", "PSERIES_DEBUG", "PSERIES_CACHE", "SOURCE_DATE_EPOCH")
 
@@ -55,6 +64,80 @@ def index_reachable() -> None:
     if REQUIRE_INDEX:
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def store_cache(index_reachable: None) -> Path:
+    """Return the cache folder with the upstream store that tests on real releases share."""
+    return CACHE / "cache"
+
+
+@pytest.fixture
+def real_store(store_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let ``pseries`` use the shared store, in this process and in those it starts."""
+    monkeypatch.setenv("PSERIES_CACHE", str(store_cache))
+    return store_cache
+
+
+@pytest.fixture(scope="session")
+def pristine_release(store_cache: Path) -> Callable[[str], dict[str, bytes]]:
+    """Return ``pristine_release(series)``: the files it touches as the real release has them."""
+
+    @cache
+    def pristine(name: str) -> dict[str, bytes]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PSERIES_CACHE", str(store_cache))
+            series = catalog.load(name, REPOSITORY_SERIES)
+            release.fetch(series)
+            found = release.pristine_files(series)
+            assert found is not None
+            return {path: data for path, (_, data) in found.items()}
+
+    return pristine
+
+
+@pytest.fixture(scope="session")
+def patched_release(
+    pristine_release: Callable[[str], dict[str, bytes]],
+) -> Callable[[str], dict[str, bytes]]:
+    """Return ``patched_release(series)``: the files it touches, as the engine patches them."""
+
+    @cache
+    def patched(name: str) -> dict[str, bytes]:
+        series = catalog.load(name, REPOSITORY_SERIES)
+        layout = Layout(series.spec.upstream.root)
+        pristine = {path: (0o100644, data) for path, data in pristine_release(name).items()}
+        packages = {(layout.installed(path) or "").split("/")[0] for path in pristine}
+        changed = patching.post_images(series, pristine, layout, packages).files
+        after = {**pristine, **changed}
+        return {path: file[1] for path, file in after.items() if file is not None}
+
+    return patched
+
+
+@pytest.fixture(scope="session")
+def distribution_files(
+    index_reachable: None,
+) -> Callable[[str, str, str, list[str]], dict[str, bytes]]:
+    """Return ``distribution_files(name, version, kind, paths)``: members of a real wheel or sdist.
+
+    Paths are those in the wheel, or below the one folder of the sdist.
+    """
+
+    def read(name: str, version: str, kind: str, wanted: list[str]) -> dict[str, bytes]:
+        with index.Client(settings.configured()) as client:
+            listed = client.project(name).release(version)
+            file = next(each for each in listed if each.artefact.kind == kind)
+            path = client.download(file, CACHE / "files")
+        if kind == "wheel":
+            with zipfile.ZipFile(path) as wheel:
+                return {member: wheel.read(member) for member in wanted}
+        with tarfile.open(path) as sdist:
+            top = sdist.getnames()[0].split("/")[0]
+            members = {member: sdist.extractfile(f"{top}/{member}") for member in wanted}
+            return {member: found.read() for member, found in members.items() if found}
+
+    return read
 
 
 @pytest.fixture(scope="session")

@@ -875,3 +875,88 @@ class WorktreeRefused(NeedsYou):
 
     def __str__(self) -> str:
         return f"the worktree {self.folder} cannot be read:{listing(self.problems)}"
+
+
+@dataclass(eq=False)
+class FolderInTheWay(Refused):
+    """Something has the name of a folder that is to be written, and is not one of ours."""
+
+    folder: str
+
+    def __str__(self) -> str:
+        return f"{self.folder} is there already and is not a kit"
+
+
+@dataclass(eq=False)
+class NoWheelFits(Refused):
+    """None of a release's wheels is for the platform that was asked for."""
+
+    distribution: str
+    version: str
+    platform: str
+    wheels: tuple[str, ...]
+
+    def __str__(self) -> str:
+        there = "".join(f"\n  {name}" for name in self.wheels) or " it has none at all"
+        return (
+            f"no wheel of {self.distribution} {self.version} is for {self.platform}; it has:{there}"
+        )
+
+
+@dataclass(eq=False)
+class WrongWheel(Refused):
+    """A wheel is not of the release that a series is for."""
+
+    series: str
+    wheel: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"series {self.series} is for {self.wanted}; {self.wheel} is not of that release"
+
+
+@dataclass(eq=False)
+class NoSourceTree(Refused):
+    """There is neither an sdist nor a whole source tree to make one of."""
+
+    release: str
+    source: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.release} has no sdist, and the store has it from a {self.source}, which does"
+            " not hold all that a build needs"
+        )
+
+
+@dataclass(eq=False)
+class EpochInvalid(Refused):
+    """``SOURCE_DATE_EPOCH`` is not a number of seconds."""
+
+    value: str
+
+    def __str__(self) -> str:
+        return f"SOURCE_DATE_EPOCH is {self.value!r}, not a whole number of seconds since 1970"
+
+
+@dataclass(eq=False)
+class BuildFailed(Refused):
+    """The build backend of a release did not make a wheel."""
+
+    release: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.release} could not be built: {self.said}"
+
+
+@dataclass(eq=False)
+class SeriesAmbiguous(Refused):
+    """No series was named, and there is not exactly one that can be meant."""
+
+    known: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if not self.known:
+            return "there is no series that can be meant"
+        return f"no series was named, and there are several: {', '.join(self.known)}"

@@ -121,6 +121,24 @@ class Objects:
                 found[paths.decode(name)] = Entry(_MODES[mode], blob.decode("ascii"))
         return {path: found[path] for path in names if path in found}
 
+    def below(self, tree: str, folder: str) -> tuple[Tree, tuple[str, ...]]:
+        """Return all files of a stored tree below ``folder`` ("" for the top), and what is none.
+
+        The second part names links and submodules.
+        """
+        scope = ("--", f"{folder}/") if folder else ()
+        said = self._git("ls-tree", "-r", "-z", "--full-tree", tree, *scope)
+        found: Tree = {}
+        others = []
+        for row in said.stdout.split(b"\0")[:-1]:
+            head, _, name = row.partition(b"\t")
+            mode, _, blob = head.split(b" ")
+            if mode in _MODES:
+                found[paths.decode(name)] = Entry(_MODES[mode], blob.decode("ascii"))
+            else:
+                others.append(paths.decode(name))
+        return found, tuple(others)
+
     # --- patches ------------------------------------------------------------------------------
 
     def apply(self, tree: Tree, series: Sequence[Patch]) -> Tree:

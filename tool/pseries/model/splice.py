@@ -138,7 +138,10 @@ def _outcome(section: Section, files: Mapping[str, File]) -> File | None | Misma
         return changed
     if section.kind is Kind.DELETE:
         return Mismatch(len(section.hunks), 1, ()) if changed else None
-    return section.new_mode or mode, changed
+    # The mode of an ``index`` line only repeats what the author's tree had; sdists and wheels lose
+    # modes, so it decides nothing, as in git.
+    changes_mode = section.old_mode != section.new_mode
+    return (section.new_mode if changes_mode and section.new_mode else mode), changed
 
 
 def added_lines(hunk: Hunk) -> tuple[int, int] | None:

@@ -89,15 +89,18 @@ def folder_of(name: str, location: Location | None) -> Path:
     raise SeriesNotFound(name, looked_in, known, tuple(difflib.get_close_matches(name, known)))
 
 
-def load(name: str, location: Location | None) -> Series:
-    """Read a series with all its patches.
+def load(name: str, location: Location | None, *, manifest: bool = True) -> Series:
+    """Read a series with all its patches, and with its manifest unless that is not wanted.
 
     Raises:
         SeriesNotFound: there is none of that name.
         SeriesInvalid: with everything that is wrong with it.
     """
     folder = folder_of(name, location)
-    return series_model.assemble(folder.resolve().name, str(folder), _read(folder))
+    files = _read(folder)
+    if not manifest:
+        files.pop(manifests.FILE, None)
+    return series_model.assemble(folder.resolve().name, str(folder), files)
 
 
 def load_spec(name: str, location: Location | None) -> tuple[specs.Spec, orders.Order]:

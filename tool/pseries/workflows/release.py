@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pseries.errors import IndexUnreachable, RangesUnsupported
+from pseries.errors import IndexUnreachable, RangesUnsupported, SeriesInvalid
 from pseries.git import objects
 from pseries.model import manifest as manifests
 from pseries.model.layout import Layout
@@ -87,7 +87,7 @@ def lock_folder(
 
     Raises: what reading the series, fetching its release and locking raise; nothing was written.
     """
-    series = catalog.load(name, location)
+    series = _to_lock(name, location)
     beneath = tuple(catalog.load(other, location) for other in series.spec.after)
     store, release = fetch(
         series, offline=offline, index_url=index_url, progress=progress, report=report
@@ -102,6 +102,16 @@ def lock_folder(
         beneath,
     )
     return _write(Path(series.folder) / manifests.FILE, manifest)
+
+
+def _to_lock(name: str, location: Location | None) -> Series:
+    """Read a series; a manifest that cannot be read is no obstacle to making a new one."""
+    try:
+        return catalog.load(name, location)
+    except SeriesInvalid as error:
+        if not all(problem.where.startswith(manifests.FILE) for problem in error.problems):
+            raise
+        return catalog.load(name, location, manifest=False)
 
 
 def _listed(series: Series, settings: Settings, *, offline: bool) -> tuple[Artefact, ...]:

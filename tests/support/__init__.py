@@ -1,0 +1,1 @@
+"""What tests build: small packages, wheels, indexes."""
