@@ -121,6 +121,31 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     ),
     errors.StoreUnreadable: lambda e: f"remove {e.git_dir}, a cache, and fetch again",
     errors.StoreBusy: lambda _: "wait for the other process, or end it, then run this again",
+    errors.LabelRefused: lambda _: "change `label` in series.toml, then run it again",
+    errors.WheelInvalid: lambda _: "do not use this wheel; report it to whoever publishes it",
+    errors.NoWheelFits: lambda _: (
+        "--python-version and --platform choose another, --all takes every one, --from names a file"
+    ),
+    errors.WrongWheel: lambda _: "give a wheel of that release, or name another series",
+    errors.NoSourceTree: lambda _: (
+        "put 'git' first in `sources` of series.toml, then fetch the release again"
+    ),
+    errors.EpochInvalid: lambda _: "unset it, or set it to seconds: git log -1 --format=%ct",
+    errors.NothingToIndex: lambda _: "pseries build-wheel --output DIR, then index that folder",
+    errors.FolderInTheWay: lambda _: "move it away, or choose another folder with --output",
+    errors.BuildFailed: lambda _: "see what the build printed; its requirements may not be there",
+    errors.SeriesAmbiguous: lambda _: "name one: pseries list",
+    errors.SeriesUnclear: lambda _: "name the series: pseries list",
+    errors.AlreadyForRelease: lambda _: "give another release: --to TAG",
+    errors.SeriesExists: lambda e: f"remove or rename {e.folder}, then run it again",
+    errors.BuiltOnOthers: lambda e: f"rebase those first, so that there is {e.missing[0]}",
+    errors.RebaseInProgress: lambda e: f"pseries rebase {e.series} --status",
+    errors.NoRebase: lambda _: "begin one: pseries rebase [SERIES] --to TAG",
+    errors.RebaseNotStopped: lambda e: f"pseries rebase {e.series} --continue",
+    errors.RebaseUnresolved: lambda _: "mend these, then: pseries rebase --continue",
+    errors.RebaseInvalid: lambda _: "pseries rebase --abort, then begin anew",
+    errors.RebaseBusy: lambda _: "wait for the other process, or end it, then run this again",
+    errors.WorktreeRefused: lambda _: "mend the worktree, or pseries rebase --abort",
 }
 """What to do next, by kind of error."""
 

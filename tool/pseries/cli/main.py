@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pseries import __version__
-from pseries.cli import render, series, target, upstream
+from pseries.cli import rebase, render, series, target, upstream
 from pseries.cli.failures import Boundary
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 series.register(app)
 target.register(app)
 upstream.register(app)
+rebase.register(app)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 - typer passes the flag

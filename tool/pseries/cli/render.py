@@ -43,22 +43,27 @@ def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> None:
 
 
 def as_json(value: object) -> None:
-    """Print a value of ours (dataclasses, enums, paths, lists) as JSON with sorted keys."""
-    line(json.dumps(value, indent=1, sort_keys=True, default=_plain))
+    """Print a value of ours (dataclasses, tuples, enums, paths) as JSON with sorted keys."""
+    line(json.dumps(_plain(value), indent=1, sort_keys=True))
 
 
-def _plain(value: object) -> Any:  # noqa: ANN401 - whatever json takes
+def _plain(value: object) -> Any:  # noqa: ANN401, PLR0911 - whatever json takes, one way each
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return _plain(fields)
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return _plain(value._asdict())
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(_plain, value))
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
-    if isinstance(value, (set, frozenset)):
-        return sorted(value)
-    if isinstance(value, PurePath):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def _printable(text: str) -> str:

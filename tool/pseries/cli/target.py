@@ -77,7 +77,7 @@ def _print_applied(done: Applied) -> None:
     count = len(done.files)
     files = f"{count} file{'' if count == 1 else 's'}"
     render.line(f"{done.series}: {done.action.value} ({files}{relocated}): {where}")
-    if not done.receipt and done.action.value != "applies":
+    if done.action.value == "already applied" and not done.receipt:
         render.note("these files came patched: there is no receipt here, so nothing to roll back")
     if done.unlinked:
         render.note(

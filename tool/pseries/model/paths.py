@@ -13,6 +13,8 @@ LONGEST_PATH = 4096
 LONGEST_NAME = 255
 """NAME_MAX of the common file systems, in bytes."""
 
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.+=-]*/)*[A-Za-z0-9_][A-Za-z0-9_.+=-]*")
+"""Nearly every path there is; none that it matches can break a rule but those on length."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
@@ -40,6 +42,8 @@ def problem(path: str) -> str | None:  # noqa: PLR0911 - one reason each
     used to leave a tree (absolute names, ``..``), to reach git's own files (``.git`` in any case)
     or to make two readers see two names (empty components, backslashes, control characters).
     """
+    if len(path) <= LONGEST_NAME and _PLAIN.fullmatch(path):
+        return None
     if not path:
         return "the path is empty"
     if len(encode(path)) > LONGEST_PATH:

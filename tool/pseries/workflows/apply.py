@@ -15,7 +15,7 @@ from pseries.site.change import Change, Image
 from pseries.site.fs import SiteTree
 from pseries.site.receipt import Receipt, State
 from pseries.workflows import patching, status
-from pseries.workflows.survey import Condition, git_files, survey
+from pseries.workflows.survey import Condition, git_files, survey, unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,6 +38,7 @@ class Action(Enum):
     APPLIED = "applied"
     ALREADY = "already applied"
     FITS = "applies"
+    NOTHING = "nothing to apply"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +104,35 @@ def apply(
         was changed then, except after :class:`~pseries.errors.NeedsYou`.
     """
     with SiteTree(site) as tree:
-        # Looked at without the lock first: on a read-only tree that is patched already there is
-        # nothing to do, and not even a lock file can be made there.
+        # Looked at without the lock first: where nothing is to be done, or is refused, not even a
+        # lock file may be made; a tree that is patched already can be one that nobody may write.
+        seen: Target | None = None
+        files: Mapping[str, File | None] = {}
         if check or transaction.pending(tree) is None:
             status.require_finished(tree)
-            target = survey(series, tree, relocate, fitting)
-            if target.all_are(Condition.PATCHED) and not target.void:
-                return _report(Action.ALREADY, series, tree, target)
-            files = _post_images(series, tree, target, accept_drift=accept_drift)
+            seen = survey(series, tree, relocate, fitting)
+            if (action := _nothing_to_do(series, seen)) is not None:
+                return _report(action, series, tree, seen)
+            files = _post_images(series, tree, seen, accept_drift=accept_drift)
             if check:
-                return _report(Action.FITS, series, tree, target)
+                return _report(Action.FITS, series, tree, seen)
         with lock.exclusive(tree):
             recovered = transaction.recover(tree)
-            target = survey(series, tree, relocate, fitting)  # somebody may have been faster
-            if target.all_are(Condition.PATCHED) and not target.void:
-                return _report(Action.ALREADY, series, tree, target, recovered=recovered)
+            if seen is not None and unchanged(tree, seen):
+                return _commit(series, tree, seen, files, recovered)
+            target = survey(series, tree, relocate, fitting)  # somebody was faster
+            if (action := _nothing_to_do(series, target)) is not None:
+                return _report(action, series, tree, target, recovered=recovered)
             files = _post_images(series, tree, target, accept_drift=accept_drift)
             return _commit(series, tree, target, files, recovered)
+
+
+def _nothing_to_do(series: Series, target: Target) -> Action | None:
+    if not series.patches:  # a rebase found all of it merged upstream
+        return Action.NOTHING
+    if target.all_are(Condition.PATCHED) and not target.void:
+        return Action.ALREADY
+    return None
 
 
 def _post_images(

@@ -14,6 +14,7 @@ from pseries.errors import (
     UnknownRelocation,
     WrongRelease,
 )
+from pseries.model import paths
 from pseries.model.layout import Layout
 from pseries.site import distribution as distributions
 from pseries.workflows import patching, status
@@ -66,6 +67,7 @@ class Target:
         net: what the series does to each file.
         found: the files of the series that are there, by canonical path.
         files: the conditions, in order of path.
+        record_sha256: of RECORD, as it was read.
     """
 
     distribution: Distribution
@@ -77,6 +79,7 @@ class Target:
     net: tuple[NetChange, ...]
     found: Mapping[str, FileState]
     files: tuple[Surveyed, ...]
+    record_sha256: str
 
     @property
     def relocation(self) -> str | None:
@@ -129,33 +132,58 @@ def survey(
     packages = _packages(installed)
     layout = _layout(series, tree, relocate)
     fitted = patching.fit(series, layout, packages)
-    paths = {
+    places = {
         canonical: installed_path
         for canonical in patching.carried(fitted)
         if (installed_path := layout.installed(canonical)) is not None
     }
-    foreign = distributions.owner_of(tree, paths.values(), installed.info)
+    foreign = distributions.owner_of(tree, places.values(), installed.info)
     if foreign:
         raise ForeignFile(series.name, tuple(sorted(foreign.items())))
     found = {
         canonical: state
-        for canonical, path in paths.items()
+        for canonical, path in places.items()
         if (state := tree.read(path)) is not None
     }
-    net = patching.expected(manifest, git_files(found), paths.keys())
+    net = patching.expected(manifest, git_files(found), places.keys())
     recorded = {entry.path: entry.digest for entry in installed.record.entries}
     files = tuple(
         Surveyed(
-            paths[change.path],
+            places[change.path],
             change.path,
-            _condition(change, found.get(change.path), recorded.get(paths[change.path])),
+            _condition(change, found.get(change.path), recorded.get(places[change.path])),
         )
         for change in net
     )
     live, void = status.live(tree)
-    target = Target(installed, live, void, layout, packages, fitted, net, found, files)
+    listed = tree.read(installed.record_path)
+    target = Target(
+        distribution=installed,
+        state=live,
+        void=void,
+        layout=layout,
+        packages=packages,
+        fitted=fitted,
+        net=net,
+        found=found,
+        files=files,
+        record_sha256="" if listed is None else listed.sha256,
+    )
     _check_stack(series, target)
     return target
+
+
+def unchanged(tree: SiteTree, target: Target) -> bool:
+    """Whether a target still is as it was surveyed: its files, its RECORD and what is applied."""
+    listed = tree.read(target.distribution.record_path)
+    return (
+        listed is not None
+        and listed.sha256 == target.record_sha256
+        and status.live(tree)[0] == target.state
+        and all(
+            tree.read(file.path) == target.found.get(file.canonical) for file in target.files
+        )
+    )
 
 
 def same_release(installed: str, wanted: str) -> bool:
@@ -180,11 +208,8 @@ def git_files(found: Mapping[str, FileState]) -> dict[str, tuple[int, bytes]]:
 
 
 def _packages(installed: Distribution) -> frozenset[str]:
-    return frozenset(
-        entry.path.split("/", 1)[0]
-        for entry in installed.record.entries
-        if not entry.outside and not entry.path.startswith(f"{installed.info}/")
-    )
+    tops = {entry.path.partition("/")[0] for entry in installed.record.entries}
+    return frozenset(top for top in tops - {installed.info} if paths.problem(top) is None)
 
 
 def _layout(series: Series, tree: SiteTree, relocate: str | None) -> Layout:
@@ -224,8 +249,8 @@ def _moves(relocation: Relocation, path: str) -> bool:
 
 
 def _holds(tree: SiteTree, layout: Layout, wanted: Collection[str]) -> bool:
-    paths = (layout.installed(path) for path in wanted)
-    return all(path is not None and tree.status(path) is not None for path in paths)
+    places = (layout.installed(path) for path in wanted)
+    return all(place is not None and tree.status(place) is not None for place in places)
 
 
 def _condition(change: NetChange, state: FileState | None, recorded: str | None) -> Condition:

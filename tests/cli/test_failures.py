@@ -1,0 +1,85 @@
+"""Every error is presentable: a sentence, an exit code, and what to do next."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import get_args, get_origin, get_type_hints
+
+import pytest
+import typer
+
+from pseries import errors
+from pseries.cli import failures
+
+CATEGORIES = tuple(failures.CODES)
+CONCRETE = sorted(
+    (
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, errors.PseriesError)
+        and kind not in (errors.PseriesError, *CATEGORIES)
+    ),
+    key=lambda kind: kind.__name__,
+)
+
+
+def example(kind: type[errors.PseriesError]) -> errors.PseriesError:
+    """Return an error with something in every field."""
+    hints = get_type_hints(kind)
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    return kind(*(_value(hints[field.name]) for field in fields))
+
+
+def _value(hint: object) -> object:
+    if hint is errors.Problem:
+        return errors.Problem("a.py", "is odd")
+    if get_origin(hint) is tuple:
+        members = [each for each in get_args(hint) if each is not Ellipsis]
+        repeated = Ellipsis in get_args(hint)
+        return (_value(members[0]),) if repeated else tuple(_value(each) for each in members)
+    if get_args(hint):  # an optional value
+        return _value(next(each for each in get_args(hint) if each is not type(None)))
+    return {str: "word", int: 3, float: 3.0, bool: True}[hint]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("kind", CONCRETE)
+def test_it_has_one_category_a_sentence_and_a_next_step(kind: type[errors.PseriesError]):
+    assert sum(issubclass(kind, category) for category in CATEGORIES) == 1
+    error = example(kind)
+    assert str(error)
+    assert "word" in str(error) or "a.py" in str(error) or "3" in str(error)
+    assert failures.code_of(error) in (1, 3, 4, 5)
+    assert failures.hint_of(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ManifestMissing("s"), 1),
+        (errors.RecoveryNeeded("/site", ("a.py",)), 3),
+        (errors.Drift("s", "/site", (("a.py", "missing"),)), 4),
+        (errors.IndexUnreachable("index", "no answer"), 5),
+        (KeyboardInterrupt(), 130),
+        (PermissionError(13, "Permission denied", "/x"), 1),
+    ],
+)
+def test_exit_codes(error: BaseException, code: int, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(typer.Exit) as caught, failures.reported(debug=False):
+        raise error
+    assert caught.value.exit_code == code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("pseries: ")
+    assert "Traceback" not in said.err
+
+
+def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(typer.Exit), failures.reported(debug=True):
+        raise errors.ManifestMissing("s")
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_bug_is_not_hidden():
+    with pytest.raises(ZeroDivisionError), failures.reported(debug=False):
+        raise ZeroDivisionError

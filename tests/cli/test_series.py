@@ -1,0 +1,135 @@
+"""list, show, lint and lock as typed at a prompt."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import engine
+from tests.workflows.conftest import CHANGED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pseries.model.series import Series
+    from tests.cli.conftest import Said
+    from tests.workflows.conftest import Bench
+
+Run = "Callable[..., Said]"
+
+
+@pytest.fixture
+def here(bench: Bench, whole: Series, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.chdir(bench.tmp)
+    return bench
+
+
+def test_list_says_where_series_come_from(here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch):
+    said = pseries("list")
+    assert (said.code, "the nearest series folder" in said.err) == (0, True)
+    assert said.out.split() == ["eng-1.0", "eng", "1.0", "2", "patches", "a", "test"]
+    monkeypatch.setenv("PSERIES_DIR", str(here.series_dir))
+    assert "PSERIES_DIR" in pseries("list").err
+    assert "--series-dir" in pseries("list", "--series-dir", here.series_dir).err
+    monkeypatch.delenv("PSERIES_DIR")
+    monkeypatch.chdir("/")
+    said = pseries("list")
+    assert "shipped with pseries" in said.err
+    assert "sglang-0.5.15" in said.out
+
+
+def test_list_shows_a_broken_series_too(here: Bench, pseries: Run):
+    broken = here.series_dir / "eng-2.0"
+    broken.mkdir()
+    (broken / "series").write_text("a.patch\na.patch\n")
+    said = pseries("list")
+    assert said.code == 0
+    assert "eng-2.0" in said.out
+    assert "not valid" in said.out
+    said = pseries("show", "eng-2.0")
+    assert said.code == 1
+    assert "series:2: a.patch is listed already" in said.err
+    assert "a.patch is listed but is not in the folder" in said.err
+
+
+def test_show_names_the_functions(here: Bench, pseries: Run):
+    said = pseries("show", "eng-1.0")
+    assert said.code == 0
+    assert "eng/core.py  load" in said.out
+    view = json.loads(pseries("show", "--json", "eng-1.0").out)
+    assert view["patches"][0]["files"][0]["symbols"] == ["load"]
+
+
+def test_an_empty_series(here: Bench, pseries: Run):
+    """A rebase can leave nothing: every command must cope."""
+    series = engine.make_series(here.series_dir, {}, name="eng-1.0-empty")
+    assert (series / "series").read_bytes() == b""
+    assert pseries("lock", "--offline", "eng-1.0-empty").code == 0
+    assert "the series is empty" in pseries("show", "eng-1.0-empty").out
+    assert pseries("lint", "eng-1.0-empty").code == 0
+    for words in (("--check",), ()):
+        said = pseries("apply", *words, "eng-1.0-empty", here.site)
+        assert said.code == 0
+        assert "nothing to apply" in said.out
+    assert not (here.site / ".pseries").exists()
+
+
+def test_lock_writes_once(here: Bench, pseries: Run):
+    assert "is up to date" in pseries("lock", "--offline", "eng-1.0").out
+    (here.series_dir / "eng-1.0/manifest.json").unlink()
+    said = pseries("apply", "eng-1.0", here.site)
+    assert (said.code, "pseries lock eng-1.0" in said.err) == (1, True)
+    assert "written" in pseries("lock", "--offline", "eng-1.0").out
+    (here.series_dir / "eng-1.0/manifest.json").write_text("{}")
+    assert "written" in pseries("lock", "--offline", "eng-1.0").out
+
+
+def test_lock_names_every_hunk_that_does_not_fit(here: Bench, pseries: Run):
+    first = here.series_dir / "eng-1.0/0001-read.patch"
+    first.write_bytes(first.read_bytes().replace(b"@@ -3,7 +3,7 @@", b"@@ -4,7 +4,7 @@"))
+    said = pseries("lock", "--offline", "eng-1.0")
+    assert said.code == 1
+    assert "hunk 1 does not match at line 4; its lines stand at line 3" in said.err
+
+
+def test_lint(here: Bench, pseries: Run):
+    assert pseries("lint", "--strict", "eng-1.0").code == 0
+    first = here.series_dir / "eng-1.0/0001-read.patch"
+    data = first.read_bytes().replace(b"Upstream-Status: Pending", b"Upstream-Status: Soon")
+    first.write_bytes(data)
+    said = pseries("lint", "eng-1.0")
+    assert said.code == 1
+    assert "error: 0001-read.patch: the patch changed since it was locked" in said.out
+    assert "'Soon' is none of Pending" in said.out
+    (here.series_dir / "eng-1.0/0003-orphan.patch").write_bytes(data)
+    said = pseries("lint", "eng-1.0")
+    assert (said.code, "0003-orphan.patch" in said.err) == (1, True)
+
+
+def test_lint_finds_lookalike_places(here: Bench, pseries: Run):
+    """A06: equal lines in two functions; the patch is exact, but the next release may shift it."""
+    body = b"".join(b"    x%d = 1\n" % number for number in range(9))
+    files = {"eng/core.py": b"def a():\n" + body + b"\n\ndef b():\n" + body}
+    engine.add_release(files, here.tmp / "two", version="2.0")
+    longer = body.replace(b"    x4 = 1\n", b"    x4 = 2\n")
+    after = {"eng/core.py": b"def a():\n" + body + b"\n\ndef b():\n" + longer}
+    here.series({"1.patch": here.patch(files, after)}, name="eng-2.0", version="2.0")
+    said = pseries("lint", "eng-2.0")
+    assert said.code == 0
+    assert "hunk 1 of eng/core.py also fits at line 3" in said.out
+    assert pseries("lint", "--strict", "eng-2.0").code == 1
+
+
+def test_changed_files_are_the_ones_in_the_manifest(here: Bench):
+    manifest = json.loads((here.series_dir / "eng-1.0/manifest.json").read_bytes())
+    kinds = {f["path"]: f["kind"] for p in manifest["patches"] for f in p["files"]}
+    assert kinds == {
+        "eng/core.py": "modify",
+        "eng/new/extra.py": "add",
+        "eng/nvidia/ops.py": "modify",
+        "eng/old.py": "delete",
+        "eng/wire.py": "rename",
+    }
+    assert set(CHANGED) >= {path for path, kind in kinds.items() if kind != "delete"}

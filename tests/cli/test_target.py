@@ -1,0 +1,167 @@
+"""apply, status, rollback and recover as typed at a prompt, right and wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pseries.workflows import apply as applying
+from tests.site import faults
+from tests.support import engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pseries.model.series import Series
+    from tests.cli.conftest import Said
+    from tests.workflows.conftest import Bench
+
+Run = "Callable[..., Said]"
+
+
+@pytest.fixture
+def here(bench: Bench, whole: Series, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Stand in the folder that holds ``series/``."""
+    monkeypatch.chdir(bench.tmp)
+    return bench
+
+
+def test_the_ordinary_way(here: Bench, pseries: Run):
+    said = pseries("apply", "eng-1.0", here.site)
+    assert said.code == 0
+    assert said.out.startswith("eng-1.0: applied (6 files): eng 1.0 in ")
+    said = pseries("status", here.site)
+    assert (said.code, said.out.splitlines()[0]) == (0, "eng-1.0: clean (eng 1.0)")
+    said = pseries("apply", "eng-1.0", here.site)
+    assert (said.code, "already applied" in said.out) == (0, True)
+    said = pseries("rollback", here.site)
+    assert (said.code, said.out.startswith("eng-1.0: rolled back (6 files)")) == (0, True)
+    said = pseries("status", here.site)
+    assert (said.code, said.out.startswith("no series is applied")) == (0, True)
+
+
+def test_rollback_takes_a_name_a_folder_or_both(here: Bench, pseries: Run):
+    for words in (("eng-1.0", here.site), (here.site,)):
+        pseries("apply", "eng-1.0", here.site)
+        assert pseries("rollback", *words).code == 0
+    said = pseries("rollback", "eng-1.0", here.site)
+    assert (said.code, "is not applied" in said.err) == (1, True)
+    said = pseries("rollback", "--purge", here.site)
+    assert (said.code, (here.site / ".pseries").exists()) == (0, False)
+
+
+def test_check(here: Bench, pseries: Run):
+    said = pseries("apply", "--check", "eng-1.0", here.site)
+    assert (said.code, "applies" in said.out) == (0, True)
+    assert not (here.site / ".pseries").exists()
+
+
+def test_json(here: Bench, pseries: Run):
+    assert json.loads(pseries("apply", "--json", "eng-1.0", here.site).out)["action"] == "applied"
+    found = json.loads(pseries("status", "--json", here.site).out)
+    assert found["clean"] is True
+    assert found["series"][0]["series"] == "eng-1.0"
+    assert json.loads(pseries("rollback", "--json", here.site).out)["series"] == "eng-1.0"
+    assert json.loads(pseries("recover", "--json", here.site).out)["outcome"] == "nothing"
+
+
+def test_drift_is_exit_4_with_a_table(here: Bench, pseries: Run):
+    (here.site / "eng/core.py").write_bytes(b"x = 1\n")
+    said = pseries("apply", "eng-1.0", here.site)
+    assert said.code == 4
+    assert "changed by hand  eng/core.py" in said.err
+    assert "→" in said.err
+    assert said.out == ""
+
+
+def test_status_of_a_changed_tree_is_exit_4(here: Bench, pseries: Run):
+    pseries("apply", "eng-1.0", here.site)
+    (here.site / "eng/core.py").write_bytes(b"x = 1\n")
+    said = pseries("status", here.site)
+    assert said.code == 4
+    assert "eng-1.0: CHANGED" in said.out
+    assert pseries("rollback", here.site).code == 1
+
+
+def interrupt(here: Bench, whole: Series, pseries: Run) -> None:
+    """Leave a change half done: killed when the first file was replaced."""
+    calls = faults.count(lambda: applying.apply(whole, here.site))
+    pseries("rollback", "--purge", here.site)
+    last = len(calls) - calls[::-1].index("rename")
+    assert faults.killed_at(last, lambda: applying.apply(whole, here.site))
+
+
+def test_an_interrupted_change_is_exit_3_with_the_next_command(here: Bench, whole: Series, pseries: Run):
+    interrupt(here, whole, pseries)
+    said = pseries("status", here.site)
+    assert said.code == 3
+    assert f"pseries recover {here.site}" in said.err
+    said = pseries("recover", here.site)
+    assert (said.code, said.out.startswith("rolled ")) == (0, True)
+    assert pseries("status", here.site).code == 0
+
+
+def test_apply_finishes_what_was_interrupted(here: Bench, whole: Series, pseries: Run):
+    interrupt(here, whole, pseries)
+    said = pseries("apply", "eng-1.0", here.site)
+    assert said.code == 0
+    assert "an interrupted change was rolled" in said.err
+    assert pseries("status", here.site).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "what"),
+    [
+        (("apply",), 2, "Missing argument"),
+        (("apply", "eng-1.0", "{site}", "more"), 2, "unexpected extra argument"),
+        (("aply", "eng-1.0"), 2, "No such command"),
+        (("apply", "eng-1.0", "{site}", "--force"), 2, "No such option"),
+        (("apply", "eng-10", "{site}"), 1, "did you mean eng-1.0"),
+        (("apply", "eng-1.0", "/nowhere"), 1, "/nowhere cannot be used"),
+        (("apply", "eng-1.0", "{site}/eng/core.py"), 1, "cannot be used"),
+        (("apply", "eng-1.0", "{site}", "--relocate", "x"), 1, "no relocation named 'x'"),
+        (("apply", "eng-1.0", "{site}", "--python", "/x"), 2, "not both"),
+        (("apply", "eng-1.0", "--python", "/nowhere/python"), 1, "could not be asked"),
+        (("apply", "eng-1.0"), 1, "eng is not installed"),
+        (("status", "/nowhere"), 1, "cannot be used"),
+        (("rollback", "{site}"), 1, "no series is applied"),
+        (("rollback", "eng-1.0", "{site}"), 1, "is not applied"),
+        (("recover", "/nowhere"), 1, "cannot be used"),
+        (("show", "../x"), 1, "no series named"),
+    ],
+)  # fmt: skip
+def test_wrong_input(here: Bench, pseries: Run, words: tuple[str, ...], code: int, what: str):
+    before = engine.snapshot(here.site)
+    said = pseries(*(word.format(site=here.site) for word in words))
+    assert said.code == code
+    assert what in said.err
+    assert "Traceback" not in said.err
+    assert engine.snapshot(here.site) == before
+
+
+def test_without_git(here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch):
+    from pseries.git import process
+
+    monkeypatch.setenv("PATH", "/nowhere")
+    process.executable.cache_clear()
+    before = engine.snapshot(here.site)
+    said = pseries("apply", "eng-1.0", here.site)
+    process.executable.cache_clear()
+    assert (said.code, "git was not found" in said.err) == (1, True)
+    assert engine.snapshot(here.site) == before
+
+
+def test_start_up_imports_no_more_than_it_needs():
+    """`status` and `--help` must not pay for the network, repository or table libraries."""
+    code = (
+        "import sys; from pseries.cli import main; from pseries.workflows import apply, status;"
+        "print(sorted({'git', 'requests', 'pypi_simple', 'rich', 'tomlkit', 'unidiff', 'pydantic',"
+        " 'packaging', 'filelock', 'platformdirs'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code]
+    said = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert said.stdout.strip() == "[]"
