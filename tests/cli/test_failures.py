@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from typing import get_args, get_origin, get_type_hints
 
@@ -26,9 +25,7 @@ CONCRETE = sorted(
 
 def example(kind: type[errors.PseriesError]) -> errors.PseriesError:
     """Return an error with something in every field."""
-    hints = get_type_hints(kind)
-    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
-    return kind(*(_value(hints[field.name]) for field in fields))
+    return kind(*(_value(hint) for hint in get_type_hints(kind).values()))
 
 
 def _value(hint: object) -> object:
@@ -78,6 +75,14 @@ def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(typer.Exit), failures.reported(debug=True):
         raise errors.ManifestMissing("s")
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_fields_are_checked_like_those_of_a_dataclass():
+    error = errors.WrongRelease("s", "d", wanted="1", found="2", fits=())
+    assert (error.series, error.found) == ("s", "2")
+    for values, named in (((), {}), (("s",) * 6, {}), (("s",) * 5, {"series": "s"})):
+        with pytest.raises(TypeError, match="WrongRelease takes series, distribution"):
+            errors.WrongRelease(*values, **named)
 
 
 def test_a_bug_is_not_hidden():

@@ -5,16 +5,34 @@ code it means and what to do next is decided at the edge (``pseries.cli.failures
 each concrete error derives from exactly one of :class:`Refused`, :class:`NeedsYou`,
 :class:`Drifted` and :class:`Unreachable`.
 
-Errors are not frozen: ``contextlib`` assigns ``__traceback__`` to what passes through it.
+The annotations of an error's class are its fields, as in a dataclass; it is none, because making
+some seventy of those takes longer than all that ``pseries status`` does (bench/status.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_options: Any) -> Any:  # noqa: ANN401 - for type checkers alone
+        """Stand in for PEP 681's marker, which Python 3.10 does not have."""
+        return lambda kind: kind
 
 
+@dataclass_transform(eq_default=False)
 class PseriesError(Exception):
     """Base of every expected failure; never raised itself."""
+
+    def __init__(self, *values: Any, **named: Any) -> None:  # noqa: ANN401 - see the class's fields
+        names = tuple(type(self).__dict__.get("__annotations__", ()))
+        given = dict(zip(names, values), **named)  # noqa: B905 - counted on the next line
+        if len(values) + len(named) != len(names) or given.keys() != set(names):
+            raise TypeError(f"{type(self).__name__} takes {', '.join(names) or 'nothing'}")
+        super().__init__(*values)
+        self.__dict__.update(given)
 
 
 class Refused(PseriesError):
@@ -33,8 +51,7 @@ class Unreachable(PseriesError):
     """An upstream source could not be reached."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing that is wrong, and where: a file, a file and line, or a key."""
 
     where: str
@@ -52,7 +69,6 @@ def listing(problems: tuple[Problem, ...]) -> str:
 # --- series folders and patch files -----------------------------------------------------------
 
 
-@dataclass(eq=False)
 class PatchRefused(Refused):
     """A patch file is not one that can be applied safely."""
 
@@ -63,7 +79,6 @@ class PatchRefused(Refused):
         return f"patch {self.name} is refused:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class SeriesInvalid(Refused):
     """A series folder breaks the rules of its format."""
 
@@ -74,7 +89,6 @@ class SeriesInvalid(Refused):
         return f"series {self.series} is not valid:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class SeriesNotFound(Refused):
     """No series of that name was found where series are looked for."""
 
@@ -91,7 +105,6 @@ class SeriesNotFound(Refused):
         return f"no series named {self.name!r} in {places}; there are: {known}"
 
 
-@dataclass(eq=False)
 class ManifestMissing(Refused):
     """A series has no manifest, so nothing that is written could be checked."""
 
@@ -101,7 +114,6 @@ class ManifestMissing(Refused):
         return f"series {self.series} has no manifest.json"
 
 
-@dataclass(eq=False)
 class ManifestStale(Refused):
     """A series is not the one that its manifest was made of."""
 
@@ -112,7 +124,6 @@ class ManifestStale(Refused):
         return f"series {self.series} is not what its manifest says:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class DoesNotApply(Refused):
     """Patches do not fit the tree they were tried on."""
 
@@ -124,7 +135,6 @@ class DoesNotApply(Refused):
         return f"series {self.series} does not apply to {self.release}:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class NeedsBuild(Refused):
     """A series touches sources of a compiled part, which no installed file shows."""
 
@@ -135,7 +145,6 @@ class NeedsBuild(Refused):
         return f"series {self.series} needs a build:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class NothingToApply(Refused):
     """No file of a series is carried by the layout it is to be applied to."""
 
@@ -149,7 +158,6 @@ class NothingToApply(Refused):
 # --- git --------------------------------------------------------------------------------------
 
 
-@dataclass(eq=False)
 class GitMissing(Refused):
     """There is no git to run."""
 
@@ -159,7 +167,6 @@ class GitMissing(Refused):
         return f"git was not found on PATH ({self.path or 'PATH is empty'})"
 
 
-@dataclass(eq=False)
 class GitTooOld(Refused):
     """The git that was found lacks what the command needs."""
 
@@ -171,7 +178,6 @@ class GitTooOld(Refused):
         return f"git {self.found} is too old to {self.purpose}: {self.needed} or newer is needed"
 
 
-@dataclass(eq=False)
 class GitFailed(Refused):
     """A git command ended with an unexpected status."""
 
@@ -184,7 +190,6 @@ class GitFailed(Refused):
         return f"git {' '.join(self.command[:3])} … ended with status {self.status}: {said}"
 
 
-@dataclass(eq=False)
 class GitLimit(Refused):
     """A git command was stopped because it took too long or printed too much."""
 
@@ -195,7 +200,6 @@ class GitLimit(Refused):
         return f"git {' '.join(self.command[:3])} … was stopped: it passed the limit of {self.limit}"
 
 
-@dataclass(eq=False)
 class PatchRejected(Refused):
     """Git refuses to apply a patch to the tree it was given."""
 
@@ -206,7 +210,6 @@ class PatchRejected(Refused):
         return f"patch {self.name} does not apply: {self.said or 'git gives no reason'}"
 
 
-@dataclass(eq=False)
 class ReadingsDiffer(Refused):
     """Git and pseries read different things in one patch, so neither reading is trusted."""
 
@@ -220,7 +223,6 @@ class ReadingsDiffer(Refused):
 # --- installed trees --------------------------------------------------------------------------
 
 
-@dataclass(eq=False)
 class SiteNotFound(Refused):
     """A folder that was named as site-packages cannot be opened."""
 
@@ -231,7 +233,6 @@ class SiteNotFound(Refused):
         return f"{self.site} cannot be used as a site-packages folder: {self.reason}"
 
 
-@dataclass(eq=False)
 class TargetRefused(Refused):
     """Something in a target is not a plain file in plain folders, or may not be read."""
 
@@ -243,7 +244,6 @@ class TargetRefused(Refused):
         return f"{_place(self.site, self.path)} is refused: it {self.reason}"
 
 
-@dataclass(eq=False)
 class TargetNotWritable(Refused):
     """The system does not let a change be made; everything was left, or put back, as it was."""
 
@@ -255,7 +255,6 @@ class TargetNotWritable(Refused):
         return f"{_place(self.site, self.path)} cannot be written: {self.reason}"
 
 
-@dataclass(eq=False)
 class TargetChanged(Drifted):
     """Files are not, or no longer, what a change was planned for; nothing was changed."""
 
@@ -266,7 +265,6 @@ class TargetChanged(Drifted):
         return f"files in {self.site} are not what they were:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class BackupLost(Refused):
     """The stored content that a file has to get back is not there, or is damaged."""
 
@@ -279,7 +277,6 @@ class BackupLost(Refused):
         return f"the backup of {place} (sha256 {self.sha256}) is missing or damaged"
 
 
-@dataclass(eq=False)
 class TransactionInterrupted(NeedsYou):
     """A change of a target was decided, begun, and could not be finished."""
 
@@ -291,7 +288,6 @@ class TransactionInterrupted(NeedsYou):
         return f"a change of {self.site} is unfinished: {self.path}: {self.reason}"
 
 
-@dataclass(eq=False)
 class TransactionBlocked(NeedsYou):
     """An interrupted change cannot be finished because somebody else changed its files since."""
 
@@ -305,7 +301,6 @@ class TransactionBlocked(NeedsYou):
         )
 
 
-@dataclass(eq=False)
 class JournalInvalid(NeedsYou):
     """The journal of an interrupted change is not one that can be trusted."""
 
@@ -316,7 +311,6 @@ class JournalInvalid(NeedsYou):
         return f"the journal in {self.site} cannot be used:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class StateInvalid(Refused):
     """The record of what is applied is not one that can be trusted."""
 
@@ -327,7 +321,6 @@ class StateInvalid(Refused):
         return f"the record of what is applied in {self.site} is not valid:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class LockedByOther(Refused):
     """Another process is changing the same target and did not finish in time."""
 
@@ -338,7 +331,6 @@ class LockedByOther(Refused):
         return f"another process has been changing {self.site} for more than {self.seconds:g} s"
 
 
-@dataclass(eq=False)
 class PurgeRefused(Refused):
     """What pseries keeps in a target is still needed."""
 
@@ -349,7 +341,6 @@ class PurgeRefused(Refused):
         return f"{self.site}/.pseries stays: {self.reason}"
 
 
-@dataclass(eq=False)
 class DistributionNotFound(Refused):
     """No installed distribution of that name was found."""
 
@@ -360,7 +351,6 @@ class DistributionNotFound(Refused):
         return f"{self.name} is not installed in {', '.join(self.looked_in) or 'any folder'}"
 
 
-@dataclass(eq=False)
 class DistributionRefused(Refused):
     """A distribution is installed in a way that cannot be patched."""
 
@@ -372,7 +362,6 @@ class DistributionRefused(Refused):
         return f"{self.name} in {self.where} cannot be patched: {self.reason}"
 
 
-@dataclass(eq=False)
 class EditableInstall(Refused):
     """A distribution is installed as a link to a checkout."""
 
@@ -385,7 +374,6 @@ class EditableInstall(Refused):
         return f"{self.name} in {self.where} is an editable install{source}: patch that checkout"
 
 
-@dataclass(eq=False)
 class WrongTree(Refused):
     """A distribution lies in one place, but Python imports another copy."""
 
@@ -402,7 +390,6 @@ class WrongTree(Refused):
         )
 
 
-@dataclass(eq=False)
 class InterpreterFailed(Refused):
     """A Python interpreter did not say where its packages are."""
 
@@ -413,7 +400,6 @@ class InterpreterFailed(Refused):
         return f"{self.python} could not be asked for its packages: {self.reason}"
 
 
-@dataclass(eq=False)
 class WrongRelease(Refused):
     """A series is for another release than the one that is installed."""
 
@@ -430,7 +416,6 @@ class WrongRelease(Refused):
         )
 
 
-@dataclass(eq=False)
 class UnknownRelocation(Refused):
     """A series has no ``[[relocate]]`` of that name."""
 
@@ -443,7 +428,6 @@ class UnknownRelocation(Refused):
         return f"series {self.series} has no relocation named {self.name!r}; there are: {known}"
 
 
-@dataclass(eq=False)
 class ForeignFile(Refused):
     """A series touches files that another distribution owns."""
 
@@ -455,7 +439,6 @@ class ForeignFile(Refused):
         return f"series {self.series} touches files of another distribution:{listing(files)}"
 
 
-@dataclass(eq=False)
 class Overlap(Refused):
     """Two series touch the same file and neither says that it is made on top of the other."""
 
@@ -470,7 +453,6 @@ class Overlap(Refused):
         )
 
 
-@dataclass(eq=False)
 class MissingBeneath(Refused):
     """A series is made on top of others that are not applied."""
 
@@ -481,7 +463,6 @@ class MissingBeneath(Refused):
         return f"series {self.series} is made on top of {', '.join(self.missing)}, not applied here"
 
 
-@dataclass(eq=False)
 class OtherDigest(Refused):
     """A series of this name is applied already, but not this state of it."""
 
@@ -496,7 +477,6 @@ class OtherDigest(Refused):
         )
 
 
-@dataclass(eq=False)
 class Drift(Drifted):
     """Files of a target are neither what a series starts from nor what it ends with.
 
@@ -513,7 +493,6 @@ class Drift(Drifted):
         return f"{self.site} is not what series {self.series} was made for:{table}"
 
 
-@dataclass(eq=False)
 class RecoveryNeeded(NeedsYou):
     """A change of a target was interrupted, or is under way at this moment."""
 
@@ -524,7 +503,6 @@ class RecoveryNeeded(NeedsYou):
         return f"a change of {self.site} is not finished ({len(self.paths)} files)"
 
 
-@dataclass(eq=False)
 class NotApplied(Refused):
     """There is nothing to take off."""
 
@@ -538,7 +516,6 @@ class NotApplied(Refused):
         return f"{what} applied to {self.site}{others}"
 
 
-@dataclass(eq=False)
 class NotOnTop(Refused):
     """Series come off in reverse order, and others were applied later."""
 
@@ -549,7 +526,6 @@ class NotOnTop(Refused):
         return f"series {self.series} is below {', '.join(self.above)}"
 
 
-@dataclass(eq=False)
 class ChangedSince(Refused):
     """Files were changed after a series was applied; taking it off would lose that."""
 
@@ -560,7 +536,6 @@ class ChangedSince(Refused):
         return f"files were changed since {self.series} was applied:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class ReplacedUnderneath(Refused):
     """The distribution was reinstalled or upgraded after a series was applied."""
 
@@ -583,7 +558,6 @@ def _place(site: str, path: str) -> str:
 # --- upstream ---------------------------------------------------------------------------------
 
 
-@dataclass(eq=False)
 class UpstreamInvalid(Refused):
     """A name, version, address or tag has a shape that is not allowed."""
 
@@ -595,7 +569,6 @@ class UpstreamInvalid(Refused):
         return f"{self.what} {self.value!r} is refused: {self.reason}"
 
 
-@dataclass(eq=False)
 class ArchiveRefused(Refused):
     """A wheel or sdist breaks a rule that keeps its reading safe and unambiguous."""
 
@@ -608,7 +581,6 @@ class ArchiveRefused(Refused):
         return f"{where}: {self.reason}"
 
 
-@dataclass(eq=False)
 class FolderRefused(Refused):
     """A folder cannot serve as a release."""
 
@@ -619,7 +591,6 @@ class FolderRefused(Refused):
         return f"{self.folder} cannot serve as a release:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class ReleaseNotFound(Refused):
     """The sources answered, and none of them has the release."""
 
@@ -633,7 +604,6 @@ class ReleaseNotFound(Refused):
         return f"no release {self.distribution} {self.version}{near}{listing(self.reasons)}"
 
 
-@dataclass(eq=False)
 class ReleaseUnreachable(Unreachable):
     """No source that may have the release could be asked."""
 
@@ -645,7 +615,6 @@ class ReleaseUnreachable(Unreachable):
         return f"{self.distribution} {self.version} could not be fetched:{listing(self.reasons)}"
 
 
-@dataclass(eq=False)
 class IndexUnreachable(Unreachable):
     """The package index gave no answer, or one that says to come back with other credentials."""
 
@@ -656,7 +625,6 @@ class IndexUnreachable(Unreachable):
         return f"{self.where} could not be reached: {self.reason}"
 
 
-@dataclass(eq=False)
 class IndexInvalid(Refused):
     """The package index answered something that breaks its protocol."""
 
@@ -667,7 +635,6 @@ class IndexInvalid(Refused):
         return f"the answer of {self.where} cannot be used: {self.reason}"
 
 
-@dataclass(eq=False)
 class RangesUnsupported(Refused):
     """The server sends whole files only, so that single members cannot be read from a wheel."""
 
@@ -677,7 +644,6 @@ class RangesUnsupported(Refused):
         return f"{self.where} cannot be read in part: the server does not answer range requests"
 
 
-@dataclass(eq=False)
 class ArtefactMismatch(Refused):
     """A file is not the one that was pinned or announced."""
 
@@ -693,7 +659,6 @@ class ArtefactMismatch(Refused):
         )
 
 
-@dataclass(eq=False)
 class StoreUnreadable(Refused):
     """An entry of the upstream store was not written by this program, or by a newer one."""
 
@@ -705,7 +670,6 @@ class StoreUnreadable(Refused):
         return f"{self.git_dir}, tag {self.tag}: {self.reason}"
 
 
-@dataclass(eq=False)
 class StoreBusy(Refused):
     """Another process kept the upstream store of a distribution locked for too long."""
 
@@ -719,7 +683,6 @@ class StoreBusy(Refused):
 # --- exports ----------------------------------------------------------------------------------
 
 
-@dataclass(eq=False)
 class LabelRefused(Refused):
     """A local version label cannot be used."""
 
@@ -730,7 +693,6 @@ class LabelRefused(Refused):
         return f"label {self.label!r} is refused: {self.reason}"
 
 
-@dataclass(eq=False)
 class WheelInvalid(Refused):
     """A wheel contradicts itself or breaks a rule of its format."""
 
@@ -741,7 +703,6 @@ class WheelInvalid(Refused):
         return f"wheel {self.wheel} is not valid:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class NothingToIndex(Refused):
     """A folder holds no wheel and no sdist."""
 
@@ -754,7 +715,6 @@ class NothingToIndex(Refused):
 # --- rebase -----------------------------------------------------------------------------------
 
 
-@dataclass(eq=False)
 class SeriesUnclear(Refused):
     """No series was named, and more than one, or none, could be meant."""
 
@@ -767,7 +727,6 @@ class SeriesUnclear(Refused):
         return f"several series could be rebased to {self.tag}: {', '.join(self.candidates)}"
 
 
-@dataclass(eq=False)
 class AlreadyForRelease(Refused):
     """A series is to be carried to the release that it is for."""
 
@@ -778,7 +737,6 @@ class AlreadyForRelease(Refused):
         return f"series {self.series} is for {self.version} already"
 
 
-@dataclass(eq=False)
 class SeriesExists(Refused):
     """The folder of the new series is there and holds something else than would be written."""
 
@@ -789,7 +747,6 @@ class SeriesExists(Refused):
         return f"{self.folder} exists and is left as it is:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class BuiltOnOthers(Refused):
     """A series is made on top of others that are not there for the new release yet."""
 
@@ -800,7 +757,6 @@ class BuiltOnOthers(Refused):
         return f"series {self.series} is made on top of series not there: {', '.join(self.missing)}"
 
 
-@dataclass(eq=False)
 class RebaseInProgress(Refused):
     """A series is being rebased already."""
 
@@ -813,7 +769,6 @@ class RebaseInProgress(Refused):
         return f"series {self.series} is being rebased to {self.target}{where}"
 
 
-@dataclass(eq=False)
 class NoRebase(Refused):
     """There is no rebase to go on with, to skip in or to abort."""
 
@@ -823,7 +778,6 @@ class NoRebase(Refused):
         return f"no rebase of {self.series or 'any series'} is in progress here"
 
 
-@dataclass(eq=False)
 class RebaseNotStopped(Refused):
     """A decision is given, but no patch waits for one."""
 
@@ -833,7 +787,6 @@ class RebaseNotStopped(Refused):
         return f"the rebase of {self.series} is not stopped at a patch: it was interrupted"
 
 
-@dataclass(eq=False)
 class RebaseUnresolved(NeedsYou):
     """A patch is to be taken as resolved, but what is in its worktree cannot be."""
 
@@ -845,7 +798,6 @@ class RebaseUnresolved(NeedsYou):
         return f"{self.patch} is not resolved in {self.folder}:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class RebaseInvalid(NeedsYou):
     """The record of a rebase that is in progress is not one that can be trusted."""
 
@@ -856,7 +808,6 @@ class RebaseInvalid(NeedsYou):
         return f"the rebase in {self.folder} cannot go on:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class RebaseBusy(Refused):
     """Another process rebases a series of the same folder."""
 
@@ -866,7 +817,6 @@ class RebaseBusy(Refused):
         return f"another process is rebasing a series of {self.folder}"
 
 
-@dataclass(eq=False)
 class WorktreeRefused(NeedsYou):
     """What a person left in the worktree of a stopped patch cannot be taken."""
 
@@ -877,7 +827,6 @@ class WorktreeRefused(NeedsYou):
         return f"the worktree {self.folder} cannot be read:{listing(self.problems)}"
 
 
-@dataclass(eq=False)
 class FolderInTheWay(Refused):
     """Something has the name of a folder that is to be written, and is not one of ours."""
 
@@ -887,7 +836,6 @@ class FolderInTheWay(Refused):
         return f"{self.folder} is there already and is not a kit"
 
 
-@dataclass(eq=False)
 class NoWheelFits(Refused):
     """None of a release's wheels is for the platform that was asked for."""
 
@@ -903,7 +851,6 @@ class NoWheelFits(Refused):
         )
 
 
-@dataclass(eq=False)
 class WrongWheel(Refused):
     """A wheel is not of the release that a series is for."""
 
@@ -915,7 +862,6 @@ class WrongWheel(Refused):
         return f"series {self.series} is for {self.wanted}; {self.wheel} is not of that release"
 
 
-@dataclass(eq=False)
 class NoSourceTree(Refused):
     """There is neither an sdist nor a whole source tree to make one of."""
 
@@ -929,7 +875,6 @@ class NoSourceTree(Refused):
         )
 
 
-@dataclass(eq=False)
 class EpochInvalid(Refused):
     """``SOURCE_DATE_EPOCH`` is not a number of seconds."""
 
@@ -939,7 +884,6 @@ class EpochInvalid(Refused):
         return f"SOURCE_DATE_EPOCH is {self.value!r}, not a whole number of seconds since 1970"
 
 
-@dataclass(eq=False)
 class BuildFailed(Refused):
     """The build backend of a release did not make a wheel."""
 
@@ -950,7 +894,6 @@ class BuildFailed(Refused):
         return f"{self.release} could not be built: {self.said}"
 
 
-@dataclass(eq=False)
 class SeriesAmbiguous(Refused):
     """No series was named, and there is not exactly one that can be meant."""
 
