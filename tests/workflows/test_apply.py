@@ -195,12 +195,12 @@ def test_a_new_file_in_the_way_is_drift(bench: Bench, whole: Series):
 
 
 def test_without_a_manifest(bench: Bench, whole: Series):
-    assert "no manifest" in refused(bench, replace(whole, manifest=None), errors.ManifestMissing)
+    assert "no manifest" in refused(bench, whole._replace(manifest=None), errors.ManifestMissing)
 
 
 def test_with_a_patch_changed_since_the_lock(bench: Bench, whole: Series):
     changed = replace(whole.patches[0], data=whole.patches[0].data + b"-- \n2.0\n")
-    stale = replace(whole, patches=(changed, *whole.patches[1:]))
+    stale = whole._replace(patches=(changed, *whole.patches[1:]))
     assert "0001-read.patch" in refused(bench, stale, errors.ManifestStale)
 
 

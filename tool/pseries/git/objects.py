@@ -10,10 +10,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import GitFailed, PatchRejected, Problem, ReadingsDiffer
 from pseries.git import process
@@ -30,8 +29,7 @@ _MODES = {b"100644": 0o100644, b"100755": 0o100755}
 _LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A file of a tree: git mode and blob id."""
 
     mode: int

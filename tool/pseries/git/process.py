@@ -15,9 +15,8 @@ import selectors
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
 from functools import cache
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from pseries.errors import GitFailed, GitLimit, GitMissing, GitTooOld
 
@@ -60,8 +59,7 @@ _NETWORK = (
 """What a fetch takes over from the user's environment: the way out, and whom to trust."""
 
 
-@dataclass(frozen=True)
-class Completed:
+class Completed(NamedTuple):
     """What a git command printed, and the status it ended with."""
 
     stdout: bytes

@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pseries.errors import Problem
 from pseries.model import paths
@@ -30,8 +29,7 @@ KINDS = ("modify", "add", "delete", "rename")
 _RANGE = re.compile(r"[0-9]{1,9},[0-9]{1,9}")
 
 
-@dataclass(frozen=True, slots=True)
-class FileImage:
+class FileImage(NamedTuple):
     """A file at one moment: git mode, sha256 (hex), size in bytes, git blob id."""
 
     mode: int
@@ -40,8 +38,7 @@ class FileImage:
     blob: str
 
 
-@dataclass(frozen=True, slots=True)
-class HunkRecord:
+class HunkRecord(NamedTuple):
     """Where a hunk stands: ``(start, count)`` before and after, and the symbol it stands in.
 
     ``symbol`` is a Python qualified name, "" for the module itself, ``None`` where the file is
@@ -53,8 +50,7 @@ class HunkRecord:
     symbol: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(NamedTuple):
     """The same change on an artefact whose bytes differ from the release tree's."""
 
     artefact: str
@@ -62,8 +58,7 @@ class Variant:
     after: FileImage | None
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecord:
+class FileRecord(NamedTuple):
     """What one patch does to one file, by canonical path; ``source`` is a rename's old path."""
 
     path: str
@@ -75,8 +70,7 @@ class FileRecord:
     variants: tuple[Variant, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PatchRecord:
+class PatchRecord(NamedTuple):
     """One patch: file name, strip level, sha256 of its bytes, the files it touches."""
 
     name: str
@@ -85,8 +79,7 @@ class PatchRecord:
     files: tuple[FileRecord, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ArtefactRecord:
+class ArtefactRecord(NamedTuple):
     """One file of the upstream release on the index."""
 
     filename: str
@@ -95,8 +88,7 @@ class ArtefactRecord:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamRecord:
+class UpstreamRecord(NamedTuple):
     """The release: which source served its tree, and every artefact with its sha256."""
 
     distribution: str
@@ -107,8 +99,7 @@ class UpstreamRecord:
     artefacts: tuple[ArtefactRecord, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """The whole file."""
 
     series: str
@@ -117,8 +108,7 @@ class Manifest:
     patches: tuple[PatchRecord, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NetChange:
+class NetChange(NamedTuple):
     """What the whole series does to one canonical path."""
 
     path: str

@@ -9,7 +9,7 @@ that is stored backwards is a different patch.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from pseries.errors import Problem
 from pseries.model import paths
@@ -27,8 +27,7 @@ _LINE = re.compile(
 _STRIP = re.compile(r"-p([0-9])")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One patch of the order: its file name, strip level and line (counted from 1)."""
 
     name: str
@@ -36,8 +35,7 @@ class Entry:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """The order file: its exact lines, and what they say."""
 
     lines: tuple[bytes, ...]
@@ -92,7 +90,7 @@ def renamed(order: Order, names: dict[str, str | None]) -> Order:
             lines.append(line)
         elif name is not None:
             lines.append(line.replace(entry.name.encode(), name.encode(), 1))
-            entries.append(replace(entry, name=name, line=len(lines)))
+            entries.append(entry._replace(name=name, line=len(lines)))
     return Order(tuple(lines), tuple(entries))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import ManifestMissing, ManifestStale, PatchRefused, Problem, SeriesInvalid
 from pseries.model import manifest as manifests
@@ -24,8 +23,7 @@ ORDER_FILE = "series"
 PATCH_SUFFIXES = (".patch", ".diff")
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """A series: its name, where it lies, and everything its folder says.
 
     ``manifest`` is ``None`` until ``pseries lock`` made one.

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pseries.errors import Problem
 from pseries.model import paths
@@ -32,8 +31,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Upstream:
+class Upstream(NamedTuple):
     """The release that a series is made for, and where to look for it.
 
     ``root`` is the folder of the git tree that installs into site-packages, "" for the top;
@@ -48,16 +46,14 @@ class Upstream:
     sources: tuple[str, ...] = SOURCES
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
+class Hardware(NamedTuple):
     """The accelerator that a series was made for; capabilities such as ``"12.0"``."""
 
     name: str = ""
     compute_capability: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Relocation:
+class Relocation(NamedTuple):
     """A build that ships the same code in another folder; both are canonical paths."""
 
     name: str
@@ -65,8 +61,7 @@ class Relocation:
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class Serve:
+class Serve(NamedTuple):
     """How the patched engine is started: command words, environment, RLIMIT_MEMLOCK."""
 
     command: tuple[str, ...]
@@ -74,8 +69,7 @@ class Serve:
     environment: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Smoke:
+class Smoke(NamedTuple):
     """One request that a served engine must answer; ``expect`` is a path in the answer."""
 
     path: str
@@ -83,8 +77,7 @@ class Smoke:
     expect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(NamedTuple):
     """The whole of ``series.toml``."""
 
     summary: str

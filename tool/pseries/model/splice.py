@@ -6,8 +6,7 @@ hunk that git moved to a look-alike place nor one that we read wrongly goes unse
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import Problem
 from pseries.model import paths, symbols
@@ -23,8 +22,7 @@ File = tuple[int, bytes]
 _PLAIN = 0o100644
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(NamedTuple):
     """A hunk whose pre-image is not at its recorded line.
 
     ``number`` counts from 1; ``elsewhere`` are the lines where the whole pre-image does stand.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,8 +13,7 @@ MODULE = ""
 """The symbol of lines outside any function or class."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """A function or class: its qualified name and its lines, decorators included, from 1."""
 
     name: str

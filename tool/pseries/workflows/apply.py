@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries import __version__
 from pseries.errors import Drift
@@ -41,8 +40,7 @@ class Action(Enum):
     NOTHING = "nothing to apply"
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(NamedTuple):
     """What :func:`apply` did or would do.
 
     Attributes:

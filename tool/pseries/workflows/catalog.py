@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import Problem, SeriesInvalid, SeriesNotFound
 from pseries.model import manifest as manifests
@@ -26,8 +25,7 @@ _MOST_FILES = 25_000
 _STRUCTURED = (specs.FILE, series_model.ORDER_FILE, manifests.FILE)
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """A folder that holds series folders, and why it was chosen."""
 
     folder: Path

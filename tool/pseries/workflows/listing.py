@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import ManifestMissing, ManifestStale, SeriesInvalid
 from pseries.model import manifest as manifests
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from pseries.workflows.catalog import Location
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesRow:
+class SeriesRow(NamedTuple):
     """One series of a list; ``problem`` says why the rest is empty."""
 
     name: str
@@ -31,8 +29,7 @@ class SeriesRow:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FileRow:
+class FileRow(NamedTuple):
     """A file that a patch touches, with lines added and removed and the symbols of its hunks."""
 
     path: str
@@ -42,8 +39,7 @@ class FileRow:
     symbols: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PatchRow:
+class PatchRow(NamedTuple):
     """A patch of a series."""
 
     name: str
@@ -52,8 +48,7 @@ class PatchRow:
     files: tuple[FileRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesView:
+class SeriesView(NamedTuple):
     """A series in full; ``locked`` is "" where its manifest is good, else what is wrong."""
 
     name: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import DoesNotApply, Problem, ReadingsDiffer
 from pseries.git import objects
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 Files = dict[str, "File"]
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseTree:
+class ReleaseTree(NamedTuple):
     """A release as the lock needs it: where its objects are, its tree, and where it came from."""
 
     git_dir: Path

@@ -7,8 +7,8 @@ back post-images that git computed and that the manifest vouches for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import (
     DoesNotApply,
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 Files = Mapping[str, "File"]
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(NamedTuple):
     """A series cut down to the files that a layout carries.
 
     ``skipped`` says of every other file why it is left out.
@@ -47,8 +46,7 @@ class Fitted:
     skipped: tuple[Problem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PostImages:
+class PostImages(NamedTuple):
     """The changed files by canonical path, ``None`` for deleted ones; and what was skipped."""
 
     files: Mapping[str, File | None]

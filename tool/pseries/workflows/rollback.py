@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import ChangedSince, NotApplied, NotOnTop, Problem, ReplacedUnderneath
 from pseries.model import paths
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from pseries.site.transaction import Recovery
 
 
-@dataclass(frozen=True, slots=True)
-class RolledBack:
+class RolledBack(NamedTuple):
     """What :func:`rollback` did.
 
     Attributes:
@@ -77,7 +75,7 @@ def rollback(
                 _write_state(tree, (), State(rest))
                 return RolledBack(chosen.series, str(tree.root), (), True, words)
             done = _restore(tree, chosen, State(rest), force=force)
-            return replace(done, recovered=words)
+            return done._replace(recovered=words)
 
 
 def recover(site: Path, *, aside: bool = False) -> Recovery:

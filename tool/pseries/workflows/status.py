@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import RecoveryNeeded
 from pseries.site import receipt as receipts
@@ -29,16 +28,14 @@ class Now(Enum):
     BENEATH = "changed by a later series"
 
 
-@dataclass(frozen=True, slots=True)
-class FileStatus:
+class FileStatus(NamedTuple):
     """A file that a series wrote or deleted, and what it is now."""
 
     path: str
     now: Now
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesStatus:
+class SeriesStatus(NamedTuple):
     """An applied series; ``underneath`` says how the package changed since, "" if it did not."""
 
     series: str
@@ -58,8 +55,7 @@ class SeriesStatus:
         return not self.underneath and all(file.now in fine for file in self.files)
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """Everything that is applied to a target, the first applied first."""
 
     site: str

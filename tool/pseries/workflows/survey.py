@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import (
     ForeignFile,
@@ -44,8 +43,7 @@ class Condition(Enum):
     MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True)
-class Surveyed:
+class Surveyed(NamedTuple):
     """One file: where it is installed, its canonical path, and what it is."""
 
     path: str
@@ -53,8 +51,7 @@ class Surveyed:
     condition: Condition
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A distribution in a site-packages folder, as one series sees it.
 
     Attributes:
