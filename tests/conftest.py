@@ -34,9 +34,7 @@ _OURS = ("PSERIES_DIR", "PSERIES_DEBUG", "PSERIES_CACHE", "SOURCE_DATE_EPOCH")
 
 
 @pytest.fixture(autouse=True)
-def sealed(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def sealed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the developer's settings out of the tests, and the tests out of the developer's home."""
     for name in list(os.environ):
         if name.startswith("GIT_") or name in _OURS:
@@ -165,9 +163,7 @@ def installed(index_reachable: None) -> Callable[[str, str], Path]:
 
 
 @pytest.fixture
-def target(
-    installed: Callable[[str, str], Path], tmp_path: Path
-) -> Callable[[str, str], Path]:
+def target(installed: Callable[[str, str], Path], tmp_path: Path) -> Callable[[str, str], Path]:
     """Return ``target(name, version)``: a copy of an installed tree that a test may change.
 
     The copy is made of hard links, as uv installs: a tool that writes in place would change the

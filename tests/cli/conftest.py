@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from tests.workflows.conftest import bench, whole  # noqa: F401 - the same made-up engine
 from typer.testing import CliRunner
 
 from pseries.cli.main import app
-from tests.workflows.conftest import bench, whole  # noqa: F401 - the same made-up engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,7 @@ CONCRETE = sorted(
     (
         kind
         for _, kind in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(kind, errors.PseriesError)
-        and kind not in (errors.PseriesError, *CATEGORIES)
+        if issubclass(kind, errors.PseriesError) and kind not in (errors.PseriesError, *CATEGORIES)
     ),
     key=lambda kind: kind.__name__,
 )

@@ -6,16 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.support import engine
 from tests.workflows.conftest import CHANGED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.workflows.conftest import Bench
 
     from pseries.model.series import Series
-    from tests.cli.conftest import Said
-    from tests.workflows.conftest import Bench
 
 Run = "Callable[..., Said]"
 
@@ -26,7 +23,9 @@ def here(bench: Bench, whole: Series, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return bench
 
 
-def test_list_says_where_series_come_from(here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch):
+def test_list_says_where_series_come_from(
+    here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch
+):
     said = pseries("list")
     assert (said.code, "the nearest series folder" in said.err) == (0, True)
     assert said.out.split() == ["eng-1.0", "eng", "1.0", "2", "patches", "a", "test"]

@@ -8,17 +8,15 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
-from pseries.workflows import apply as applying
 from tests.site import faults
 from tests.support import engine
 
+from pseries.workflows import apply as applying
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.workflows.conftest import Bench
 
     from pseries.model.series import Series
-    from tests.cli.conftest import Said
-    from tests.workflows.conftest import Bench
 
 Run = "Callable[..., Said]"
 
@@ -95,7 +93,9 @@ def interrupt(here: Bench, whole: Series, pseries: Run) -> None:
     assert faults.killed_at(last, lambda: applying.apply(whole, here.site))
 
 
-def test_an_interrupted_change_is_exit_3_with_the_next_command(here: Bench, whole: Series, pseries: Run):
+def test_an_interrupted_change_is_exit_3_with_the_next_command(
+    here: Bench, whole: Series, pseries: Run
+):
     interrupt(here, whole, pseries)
     said = pseries("status", here.site)
     assert said.code == 3

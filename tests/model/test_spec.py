@@ -77,7 +77,11 @@ def test_only_a_summary_a_label_and_the_release_are_needed():
     ("before", "after", "what"),
     [
         (b"label =", b"lable =", "lable: the key is unknown; the nearest known key is 'label'"),
-        (b"tag =", b"tagg =", "[upstream] tagg: the key is unknown; the nearest known key is 'tag'"),
+        (
+            b"tag =",
+            b"tagg =",
+            "[upstream] tagg: the key is unknown; the nearest known key is 'tag'",
+        ),
         (b'"sm120.1"', b'"sm120 1"', "label: 'sm120 1' is not a PEP 440 local version label"),
         (b'"v1.0"', b'"--upload-pack=x"', "is not a tag name"),
         (b"https://example.invalid/eng.git", b"ext::sh -c x", "is not an https or file address"),

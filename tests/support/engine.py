@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -140,7 +139,9 @@ def make_series(
     series = folder / name
     series.mkdir(parents=True)
     (series / "series.toml").write_text(TOML.format(version=version, top=top, rest=rest))
-    (series / "series").write_text("".join(f"{each}\n" for each in patches) if order is None else order)
+    (series / "series").write_text(
+        "".join(f"{each}\n" for each in patches) if order is None else order
+    )
     for each, data in patches.items():
         (series / each).write_bytes(data)
     return series
@@ -169,7 +170,7 @@ def snapshot(folder: Path) -> dict[str, tuple[object, ...]]:
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
         if path.is_symlink():
-            found[str(path.relative_to(folder))] = ("link", os.readlink(path))
+            found[str(path.relative_to(folder))] = ("link", str(path.readlink()))
         elif path.is_dir():
             found[str(path.relative_to(folder))] = ("folder", status.st_mode)
         else:

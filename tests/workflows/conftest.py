@@ -7,15 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.support import engine
 
 if TYPE_CHECKING:
     from pseries.model.series import Series
 
 CHANGED = {
-    **{path: data for path, data in engine.FILES.items() if path not in ("eng/old.py", "eng/net.py")},
-    "eng/core.py": engine.MODULE.replace(b"    data = handle.read()", b"    data = handle.read(99)"),
+    **{
+        path: data
+        for path, data in engine.FILES.items()
+        if path not in ("eng/old.py", "eng/net.py")
+    },
+    "eng/core.py": engine.MODULE.replace(
+        b"    data = handle.read()", b"    data = handle.read(99)"
+    ),
     "eng/new/extra.py": b"ADDED = 1\n",
     "eng/wire.py": engine.FILES["eng/net.py"].replace(b"RETRIES = 2", b"RETRIES = 5"),
     "eng/nvidia/ops.py": engine.FILES["eng/nvidia/ops.py"].replace(b"C = 3", b"C = 33"),

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.site import faults
+from tests.support import engine
+from tests.workflows.conftest import CHANGED
 
 from pseries import errors
 from pseries.site import distribution, record
@@ -18,14 +21,12 @@ from pseries.workflows import apply as applying
 from pseries.workflows import rollback as rolling
 from pseries.workflows import status as statuses
 from pseries.workflows.apply import Action
-from tests.site import faults
-from tests.support import engine
-from tests.workflows.conftest import CHANGED
 
 if TYPE_CHECKING:
+    from tests.workflows.conftest import Bench
+
     from pseries.model.series import Series
     from pseries.workflows.status import Status
-    from tests.workflows.conftest import Bench
 
 
 def status(site: Path) -> Status:
@@ -218,9 +219,7 @@ def test_editable_install(bench: Bench, whole: Series):
 def test_a_file_of_another_distribution(bench: Bench):
     """P01: what another distribution lists is never touched."""
     engine.install(bench.site, {"eng/plugin.py": b"P = 1\n"}, name="other")
-    patch = bench.patch(
-        dict(engine.FILES), {**engine.FILES, "eng/plugin.py": b"Q = 1\n"}
-    )
+    patch = bench.patch(dict(engine.FILES), {**engine.FILES, "eng/plugin.py": b"Q = 1\n"})
     series = bench.series({"1.patch": patch})
     assert "eng/plugin.py: belongs to other" in refused(bench, series, errors.ForeignFile)
 
@@ -378,7 +377,9 @@ def test_accepted_drift_never_guesses_the_place(bench: Bench):
         "elsewhere": b"def c():\n" + body + b"\n\ndef a():\n    pass\n",
     }
     for name, data in drifted.items():
-        site = engine.install(bench.tmp / name, {**files, "eng/core.py": b"# drift\n" + data}, "2.0")
+        site = engine.install(
+            bench.tmp / name, {**files, "eng/core.py": b"# drift\n" + data}, "2.0"
+        )
         before = engine.snapshot(site)
         with pytest.raises(errors.DoesNotApply) as caught:
             applying.apply(series, site, accept_drift=True)
@@ -391,18 +392,20 @@ def test_accepted_drift_never_guesses_the_place(bench: Bench):
 
 
 def second_series(bench: Bench, top: str) -> Series:
-    after = {**CHANGED, "eng/core.py": CHANGED["eng/core.py"].replace(b'open(path, "w")', b'open(path, "wb")')}
-    return bench.series(
-        {"1.patch": bench.patch(CHANGED, after)}, name="eng-1.0-second", top=top
-    )
+    after = {
+        **CHANGED,
+        "eng/core.py": CHANGED["eng/core.py"].replace(b'open(path, "w")', b'open(path, "wb")'),
+    }
+    return bench.series({"1.patch": bench.patch(CHANGED, after)}, name="eng-1.0-second", top=top)
 
 
 def test_two_series_on_one_file_need_to_say_so(bench: Bench, whole: Series):
     applying.apply(whole, bench.site)
-    after = {**engine.FILES, "eng/core.py": engine.MODULE.replace(b'open(path, "w")', b'open(path, "wb")')}
-    other = bench.series(
-        {"1.patch": bench.patch(dict(engine.FILES), after)}, name="eng-1.0-other"
-    )
+    after = {
+        **engine.FILES,
+        "eng/core.py": engine.MODULE.replace(b'open(path, "w")', b'open(path, "wb")'),
+    }
+    other = bench.series({"1.patch": bench.patch(dict(engine.FILES), after)}, name="eng-1.0-other")
     assert "eng/core.py" in refused(bench, other, errors.Overlap)
 
 

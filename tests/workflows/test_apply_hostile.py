@@ -1,4 +1,4 @@
-"""apply where it cannot, must not, or is not alone: cases A02, A04, A05, A07, A12, A13, I01, G01."""
+"""apply where it cannot, must not, or is not alone: A02, A04, A05, A07, A12, A13, I01, G01."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-from pseries import errors
-from pseries.workflows import apply as applying
-from pseries.workflows import rollback as rolling
-from pseries.workflows.apply import Action
 from tests.site import faults
 from tests.support import engine
 from tests.workflows.conftest import CHANGED
 from tests.workflows.test_apply import content, status
 
+from pseries import errors
+from pseries.workflows import apply as applying
+from pseries.workflows import rollback as rolling
+from pseries.workflows.apply import Action
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pseries.model.series import Series
     from tests.workflows.conftest import Bench
+
+    from pseries.model.series import Series
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount or to change user")
 
@@ -82,7 +83,11 @@ def test_a_read_only_tree(bench: Bench, whole: Series, mounted: Path):
     subprocess.run([word.format("rw") for word in remount], check=True)
     assert pseries("apply", "eng-1.0", site, cwd=bench.tmp).returncode == 0
     subprocess.run([word.format("ro") for word in remount], check=True)
-    for words in (("apply", "eng-1.0", site), ("apply", "--check", "eng-1.0", site), ("status", site)):
+    for words in (
+        ("apply", "eng-1.0", site),
+        ("apply", "--check", "eng-1.0", site),
+        ("status", site),
+    ):
         assert pseries(*words, cwd=bench.tmp).returncode == 0, words
 
 
@@ -165,7 +170,7 @@ def test_latin_1_survives(bench: Bench):
 
 
 def test_a_stack_on_one_line_and_a_bad_third(bench: Bench):
-    """A04: the second edits the first one's line again; a third that does not fit stops the lock."""
+    """A04: the second edits the first one's line again; a third that does not fit is named."""
     one = {**engine.FILES, "eng/core.py": engine.MODULE.replace(b"read()", b"read(1)")}
     two = {**engine.FILES, "eng/core.py": engine.MODULE.replace(b"read()", b"read(2)")}
     first, second = bench.patch(dict(engine.FILES), one), bench.patch(one, two)
@@ -228,7 +233,9 @@ def test_a_manifest_that_lies_is_found_out(bench: Bench, whole: Series):
 @pytest.mark.parametrize("relocated", [False, True])
 def test_targets_outside_the_package_cannot_be_named(bench: Bench, relocated: bool):
     """A09: a relocation may not lead out of the tree either."""
-    rest = '[[relocate]]\nname = "out"\nfrom = "eng/nvidia"\nto = "../../etc"\n' if relocated else ""
+    rest = (
+        '[[relocate]]\nname = "out"\nfrom = "eng/nvidia"\nto = "../../etc"\n' if relocated else ""
+    )
     path = b"eng/core.py" if relocated else b"../outside.py"
     patch = engine.message() + (
         b"diff --git a/%b b/%b\n--- a/%b\n+++ b/%b\n@@ -1,3 +1,3 @@\n-x\n+y\n z\n z\n"

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conftest import REPOSITORY_SERIES
+from tests.support import engine
 
 from pseries.site import distribution, record
 from pseries.site.fs import SiteTree
-from tests.conftest import REPOSITORY_SERIES
-from tests.support import engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

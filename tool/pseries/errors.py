@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
 else:
 
-    def dataclass_transform(**_options: Any) -> Any:  # noqa: ANN401 - for type checkers alone
+    def dataclass_transform(**_options: Any) -> Any:
         """Stand in for PEP 681's marker, which Python 3.10 does not have."""
         return lambda kind: kind
 
@@ -26,13 +26,18 @@ else:
 class PseriesError(Exception):
     """Base of every expected failure; never raised itself."""
 
-    def __init__(self, *values: Any, **named: Any) -> None:  # noqa: ANN401 - see the class's fields
-        names = tuple(type(self).__dict__.get("__annotations__", ()))
+    def __init__(self, *values: Any, **named: Any) -> None:
+        names = type(self).fields()
         given = dict(zip(names, values), **named)  # noqa: B905 - counted on the next line
         if len(values) + len(named) != len(names) or given.keys() != set(names):
             raise TypeError(f"{type(self).__name__} takes {', '.join(names) or 'nothing'}")
         super().__init__(*values)
         self.__dict__.update(given)
+
+    @classmethod
+    def fields(cls) -> tuple[str, ...]:
+        """Return the names of the facts that an error of this kind carries."""
+        return tuple(vars(cls).get("__annotations__", ()))
 
 
 class Refused(PseriesError):
@@ -197,7 +202,9 @@ class GitLimit(Refused):
     limit: str
 
     def __str__(self) -> str:
-        return f"git {' '.join(self.command[:3])} … was stopped: it passed the limit of {self.limit}"
+        return (
+            f"git {' '.join(self.command[:3])} … was stopped: it passed the limit of {self.limit}"
+        )
 
 
 class PatchRejected(Refused):

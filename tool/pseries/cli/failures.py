@@ -183,5 +183,7 @@ def reported(*, debug: bool) -> Iterator[None]:
             traceback.print_exc()
         where = f" {error.filename}" if error.filename else ""
         render.note(f"pseries: {error.strerror or error}:{where}")
-        render.note("  → see that the path exists and is yours to read and write, then run it again")
+        render.note(
+            "  → see that the path exists and is yours to read and write, then run it again"
+        )
         raise typer.Exit(REFUSED) from error

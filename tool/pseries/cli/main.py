@@ -25,7 +25,7 @@ upstream.register(app)
 rebase.register(app)
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001 - typer passes the flag
+def _version(wanted: bool) -> None:
     if wanted:
         render.line(f"pseries {__version__}")
         raise typer.Exit

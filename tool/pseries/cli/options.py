@@ -30,5 +30,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Forbid the network.")]
 IndexUrl = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--index-url", metavar="URL", help="Package index; default: as pip is configured."),
+    typer.Option(
+        "--index-url", metavar="URL", help="Package index; default: as pip is configured."
+    ),
 ]

@@ -29,7 +29,12 @@ def bar() -> Iterator[Callable[[str, int, int | None], None] | None]:
         TransferSpeedColumn,
     )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         tasks: dict[str, TaskID] = {}
 

@@ -1,8 +1,8 @@
 """The only place that prints.
 
 Answers go to standard output, everything else (notes, progress, errors) to standard error, so that
-``--json`` can be piped. Names from patches and archives pass through :func:`pseries.model.paths.display`
-before they get here; :func:`line` drops what is left of terminal control sequences.
+``--json`` can be piped. What is left of terminal control sequences in names from patches and
+archives is made visible here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def as_json(value: object) -> None:
     line(json.dumps(_plain(value), indent=1, sort_keys=True))
 
 
-def _plain(value: object) -> Any:  # noqa: ANN401, PLR0911 - whatever json takes, one way each
+def _plain(value: object) -> Any:  # noqa: PLR0911 - whatever json takes, one way each
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return _plain(fields)

@@ -40,9 +40,7 @@ def register(app: typer.Typer) -> None:
 def fetch(
     distribution: Distribution,
     version: Version,
-    git: Annotated[
-        str, typer.Option("--git", metavar="URL", help="Repository to try first.")
-    ] = "",
+    git: Annotated[str, typer.Option("--git", metavar="URL", help="Repository to try first.")] = "",
     tag: Annotated[str, typer.Option("--tag", help="Tag there; default: v<version>.")] = "",
     root: Root = "",
     source: Annotated[

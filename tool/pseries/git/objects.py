@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import GitFailed, PatchRejected, Problem, ReadingsDiffer
 from pseries.git import process
-from pseries.model import paths
 from pseries.model import patch as patch_files
+from pseries.model import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -89,7 +89,9 @@ class Objects:
         wanted = sorted(set(blobs))
         if not wanted:
             return {}
-        said = self._git("cat-file", "--batch", stdin="".join(f"{id_}\n" for id_ in wanted).encode())
+        said = self._git(
+            "cat-file", "--batch", stdin="".join(f"{id_}\n" for id_ in wanted).encode()
+        )
         return dict(zip(wanted, _batch(said.stdout, wanted), strict=True))
 
     def files(self, tree: Tree) -> dict[str, tuple[int, bytes]]:
@@ -196,10 +198,14 @@ class Objects:
         for strip, group in groupby(series, lambda patch: patch.strip):
             batch = list(group)
             diffs = [patch.diff for patch in batch]
-            if self._numstat(strip, diffs) == [row for p in batch for row in patch_files.numstat(p)]:
+            if self._numstat(strip, diffs) == [
+                row for p in batch for row in patch_files.numstat(p)
+            ]:
                 continue
             for patch in batch:
-                if (theirs := self._numstat(strip, [patch.diff])) != list(patch_files.numstat(patch)):
+                if (theirs := self._numstat(strip, [patch.diff])) != list(
+                    patch_files.numstat(patch)
+                ):
                     raise ReadingsDiffer(patch.name, _as_problems(patch, theirs))
 
     def _numstat(self, strip: int, diff: list[bytes]) -> list[Counts] | None:
@@ -217,7 +223,9 @@ class Objects:
         for tree in (before, after):
             self._load(tree)
             trees.append(self._git("write-tree").text)
-        return self._git("diff-tree", "-p", "--full-index", "--binary", "--no-renames", *trees).stdout
+        return self._git(
+            "diff-tree", "-p", "--full-index", "--binary", "--no-renames", *trees
+        ).stdout
 
     # --- the private index --------------------------------------------------------------------
 
@@ -254,9 +262,7 @@ def _batch(output: bytes, wanted: Sequence[str]) -> Iterator[bytes]:
         at = end + 1 + size + 1
 
 
-def _as_problems(
-    patch: Patch, theirs: list[Counts] | None
-) -> tuple[Problem, ...]:
+def _as_problems(patch: Patch, theirs: list[Counts] | None) -> tuple[Problem, ...]:
     if theirs is None:
         return (Problem(patch.name, "git cannot read the patch at all"),)
     ours = list(patch_files.numstat(patch))

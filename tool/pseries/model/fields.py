@@ -29,7 +29,7 @@ class Fields:
         problems: the list that problems are appended to, shared by all tables of one file.
     """
 
-    def __init__(self, table: Any, where: str, problems: list[Problem]) -> None:  # noqa: ANN401 - parser output
+    def __init__(self, table: Any, where: str, problems: list[Problem]) -> None:
         self._table: Mapping[str, Any] = table if isinstance(table, dict) else {}
         self._where = where
         self._problems = problems
@@ -40,7 +40,7 @@ class Fields:
     def _report(self, what: str, key: str | None = None) -> None:
         self._problems.append(Problem(f"{self._where}{f' {key}' if key else ''}", what))
 
-    def _get(self, key: str, kind: type, expected: str, *, required: bool) -> Any:  # noqa: ANN401 - checked here
+    def _get(self, key: str, kind: type, expected: str, *, required: bool) -> Any:
         self._asked.append(key)
         if key not in self._table:
             if required:
@@ -148,9 +148,7 @@ class Fields:
             self._report(f"the key is unknown{hint}", key)
 
 
-def parse_json(
-    name: str, data: bytes, problems: list[Problem], *, most: int = 64 << 20
-) -> Any:  # noqa: ANN401 - the reader above checks it
+def parse_json(name: str, data: bytes, problems: list[Problem], *, most: int = 64 << 20) -> Any:
     """Return the JSON in ``data``; a mistake is reported and gives an empty table.
 
     Args:

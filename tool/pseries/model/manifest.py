@@ -12,13 +12,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pseries.errors import Problem
 from pseries.model import paths
 from pseries.model.fields import OBJECT_ID, SHA256, Fields, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pseries.errors import Problem
     from pseries.model.order import Order
     from pseries.model.spec import Upstream
 
@@ -333,9 +333,7 @@ def _variant(table: Fields) -> Variant:
 
 
 def _hunk(table: Fields) -> HunkRecord:
-    hunk = HunkRecord(
-        _lines(table, "old"), _lines(table, "new"), table.optional_text("symbol")
-    )
+    hunk = HunkRecord(_lines(table, "old"), _lines(table, "new"), table.optional_text("symbol"))
     table.finish()
     return hunk
 

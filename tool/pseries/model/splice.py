@@ -129,7 +129,7 @@ def _obstacle(section: Section, files: Mapping[str, File]) -> str | None:
     return None
 
 
-def _outcome(section: Section, files: Mapping[str, File]) -> File | None | Mismatch:
+def _outcome(section: Section, files: Mapping[str, File]) -> File | Mismatch | None:
     mode, data = (_PLAIN, b"") if section.old is None else files[section.old]
     changed = apply(data, section.hunks)
     if isinstance(changed, Mismatch):

@@ -48,9 +48,7 @@ def scopes(tree: ast.Module) -> tuple[Scope, ...]:
     return tuple(sorted(found, key=lambda scope: (scope.first, -scope.last)))
 
 
-def scopes_of(
-    path: str | None, files: Mapping[str, tuple[int, bytes]]
-) -> tuple[Scope, ...] | None:
+def scopes_of(path: str | None, files: Mapping[str, tuple[int, bytes]]) -> tuple[Scope, ...] | None:
     """Return the scopes of a Python file, ``None`` where it is none, is absent or does not parse.
 
     Args:

@@ -213,9 +213,7 @@ def _commit(
     state_change, state_data = receipt.writing(tree, State((*others, new)))
     contents[state_change.after.sha256] = state_data  # type: ignore[union-attr]
     committed = transaction.commit(tree, (*new.changes, state_change), contents, folders)
-    return _report(
-        Action.APPLIED, series, tree, target, recovered=recovered, committed=committed
-    )
+    return _report(Action.APPLIED, series, tree, target, recovered=recovered, committed=committed)
 
 
 def _change(

@@ -33,7 +33,9 @@ class Location(NamedTuple):
 
 
 def locate(
-    option: Path | None = None, environment: Mapping[str, str] | None = None, cwd: Path | None = None
+    option: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> Location | None:
     """Return the folder in which series are looked for, or ``None`` where there is none.
 

@@ -123,10 +123,7 @@ def _refuse_misread(patches: Sequence[Patch]) -> None:
 def _states(series: Series, pristine: Files, store: Objects) -> list[Files]:
     """Return the touched files before the first patch and after each, agreed on by both engines."""
     opaque = any(section.binary for patch in series.patches for section in patch.sections)
-    if opaque:  # only git can read a binary change
-        ours = None
-    else:
-        ours = _own_states(series, pristine)
+    ours = None if opaque else _own_states(series, pristine)  # only git reads a binary change
     trees = store.apply_each(store.add(pristine), series.patches)
     states = [pristine, *(store.files(tree) for tree in trees)]
     for patch, mine, theirs in zip(series.patches, ours or states[1:], states[1:], strict=True):

@@ -116,9 +116,7 @@ def expected(manifest: Manifest, files: Files, carried: Collection[str]) -> tupl
         }
     )
     nets = [
-        tuple(
-            change for change in manifests.net(manifest.patches, name) if change.path in carried
-        )
+        tuple(change for change in manifests.net(manifest.patches, name) if change.path in carried)
         for name in (None, *artefacts)
     ]
     return next((net for net in nets if all(_pristine(files, change) for change in net)), nets[0])
@@ -242,7 +240,9 @@ def drifted_images(
     ours = {path: file for path, file in state.items() if files.get(path) != file}
     theirs = {path: file for path, file in changed.items() if file is not None}
     if ours != theirs:
-        odd = sorted(path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path))
+        odd = sorted(
+            path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path)
+        )
         raise ReadingsDiffer(
             series.name, tuple(Problem(paths.display(path), "git's result differs") for path in odd)
         )

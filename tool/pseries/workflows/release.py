@@ -127,9 +127,7 @@ def _listed(series: Series, settings: Settings, *, offline: bool) -> tuple[Artef
 
 
 def _record(artefact: Artefact) -> ArtefactRecord:
-    return ArtefactRecord(
-        artefact.filename, artefact.kind, artefact.sha256, artefact.size or 0
-    )
+    return ArtefactRecord(artefact.filename, artefact.kind, artefact.sha256, artefact.size or 0)
 
 
 def _pinned(series: Series, release: Release) -> tuple[ArtefactRecord, ...]:

@@ -136,14 +136,13 @@ def _restore(tree: SiteTree, chosen: Receipt, rest: State, *, force: bool) -> Ro
 
 
 def _refuse_replaced(tree: SiteTree, chosen: Receipt) -> None:
-    state, void = status.live(tree)
+    void = status.live(tree)[1]
     was = f"{chosen.distribution} {chosen.version}"
     if chosen.series in void or tree.read(chosen.record.path) is None:
         names = [
             f"{each.name} {each.version}"
             for each in distributions.all_distributions(tree)
-            if distributions.normalized(each.name)
-            == distributions.normalized(chosen.distribution)
+            if distributions.normalized(each.name) == distributions.normalized(chosen.distribution)
         ]
         now = ", ".join(names) or "none"
         now = f"a new copy of {now}" if now == was else now

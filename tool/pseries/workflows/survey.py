@@ -1,4 +1,4 @@
-"""Looking at a target through a series: which files are pristine, patched or drifted. Reads only."""
+"""A target as a series sees it: which files are pristine, patched or drifted. Reads only."""
 
 from __future__ import annotations
 
@@ -121,7 +121,11 @@ def survey(
     installed = distributions.find(tree, wanted.distribution)
     if not same_release(installed.version, wanted.version):
         fits = tuple(
-            sorted(name for name, version in fitting().items() if same_release(installed.version, version))
+            sorted(
+                name
+                for name, version in fitting().items()
+                if same_release(installed.version, version)
+            )
         )
         raise WrongRelease(
             series.name, wanted.distribution, wanted.version, installed.version, fits
@@ -177,9 +181,7 @@ def unchanged(tree: SiteTree, target: Target) -> bool:
         listed is not None
         and listed.sha256 == target.record_sha256
         and status.live(tree)[0] == target.state
-        and all(
-            tree.read(file.path) == target.found.get(file.canonical) for file in target.files
-        )
+        and all(tree.read(file.path) == target.found.get(file.canonical) for file in target.files)
     )
 
 
