@@ -1,0 +1,150 @@
+"""What a file is before and after, as values that can be checked, stored and turned round."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pseries.model import paths
+from pseries.model.fields import SHA256
+
+if TYPE_CHECKING:
+    from pseries.model.fields import Fields
+
+CONTROL = ".pseries"
+"""The folder in a site-packages folder that holds all that pseries keeps there."""
+
+_ABSENT = -1
+_MODES = 0o7777
+
+
+class Image(NamedTuple):
+    """A file's content by hash and size, its permission bits and, where it matters, its time.
+
+    ``mtime_ns`` is ``None`` where the time of writing is right. It is given where the old one has
+    to come back, because bytecode names the time of the source that it was compiled from.
+    """
+
+    sha256: str
+    size: int
+    mode: int
+    mtime_ns: int | None = None
+
+    @classmethod
+    def of(cls, data: bytes, mode: int, mtime_ns: int | None = None) -> Image:
+        """Return the image of a file with the content ``data``."""
+        return cls(hashlib.sha256(data).hexdigest(), len(data), mode, mtime_ns)
+
+    @classmethod
+    def read(cls, table: Fields) -> Image:
+        """Return what :meth:`document` described; mistakes are reported to ``table``."""
+        mtime = table.number("mtime_ns", default=_ABSENT, most=(1 << 63) - 1)
+        image = cls(
+            table.text("sha256", matching=SHA256, meaning="a sha256"),
+            table.number("size"),
+            table.number("mode", most=_MODES),
+            None if mtime == _ABSENT else mtime,
+        )
+        table.finish()
+        return image
+
+    def document(self) -> dict[str, Any]:
+        """Return the form that the journal and the receipts hold."""
+        document: dict[str, Any] = {"sha256": self.sha256, "size": self.size, "mode": self.mode}
+        if self.mtime_ns is not None:
+            document["mtime_ns"] = self.mtime_ns
+        return document
+
+
+class Change(NamedTuple):
+    """One file of a target before and after: created, replaced, deleted or given another mode.
+
+    ``before`` and ``after`` are ``None`` for "no such file". ``derived`` marks bytecode: Python
+    rewrites it at any moment, so it is brought to ``after`` whatever it holds by then, while any
+    other file with unexpected content stops the transaction.
+    """
+
+    path: str
+    before: Image | None
+    after: Image | None
+    derived: bool = False
+
+    @classmethod
+    def read(cls, table: Fields) -> Change:
+        """Return what :meth:`document` described; mistakes are reported to ``table``."""
+        path = read_path(table)
+        sides = [table.optional_table(side) for side in ("before", "after")]
+        before, after = (None if side is None else Image.read(side) for side in sides)
+        if before is None and after is None:
+            table.refuse("before", "a change needs a file before or after it")
+        change = cls(path, before, after, table.flag("derived"))
+        if change.derived and not path.endswith(".pyc"):
+            table.refuse("derived", "only bytecode may be replaced whatever it holds")
+        table.finish()
+        return change
+
+    def document(self) -> dict[str, Any]:
+        """Return the form that the journal and the receipts hold."""
+        document: dict[str, Any] = {"path": self.path}
+        if self.before:
+            document["before"] = self.before.document()
+        if self.after:
+            document["after"] = self.after.document()
+        if self.derived:
+            document["derived"] = True
+        return document
+
+    def inverse(self) -> Change:
+        """Return the change that takes this one back."""
+        return Change(self.path, self.after, self.before, self.derived)
+
+
+class FolderChange(NamedTuple):
+    """A folder that appears with a new file, or goes with the last one: its mode on either side.
+
+    Folders are values of their own so that a rollback can tell the ones that were made here from
+    the ones that were there, and gives those back with their mode.
+    """
+
+    path: str
+    before: int | None
+    after: int | None
+
+    @classmethod
+    def read(cls, table: Fields) -> FolderChange:
+        """Return what :meth:`document` described; mistakes are reported to ``table``."""
+        path = read_path(table)
+        modes = [table.number(side, default=_ABSENT, most=_MODES) for side in ("before", "after")]
+        before, after = (None if mode == _ABSENT else mode for mode in modes)
+        if (before is None) == (after is None):
+            table.refuse("before", "a folder has a mode before the change or after it, not both")
+        table.finish()
+        return cls(path, before, after)
+
+    def document(self) -> dict[str, Any]:
+        """Return the form that the journal and the receipts hold."""
+        sides = (("before", self.before), ("after", self.after))
+        return {"path": self.path, **{side: mode for side, mode in sides if mode is not None}}
+
+    def inverse(self) -> FolderChange:
+        """Return the change that takes this one back."""
+        return FolderChange(self.path, self.after, self.before)
+
+
+def read_path(table: Fields) -> str:
+    """Return the value of ``path``, reported if it may not name a file below a root."""
+    path = table.text("path")
+    wrong = path_problem(path)
+    if path and wrong is not None:
+        table.refuse("path", wrong)
+    return path
+
+
+@functools.lru_cache(maxsize=4096)  # a transaction asks a dozen times of every file
+def path_problem(path: str) -> str | None:
+    """Say why ``path`` may not name a file of a target, or ``None`` if it may."""
+    try:
+        return paths.problem(path)
+    except UnicodeEncodeError:  # half a surrogate pair: JSON can say it, no file name can be it
+        return "the path holds a character that no file name can have"

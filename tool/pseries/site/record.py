@@ -1,0 +1,232 @@
+r"""RECORD: the list of a distribution's files, read in full and rewritten row by row.
+
+The format is that of PEP 376 and the binary distribution format: CSV with path, ``sha256=`` and
+url-safe base64 without padding, size in bytes; RECORD's own row and compiled files may have
+neither. A tool that changes an installed file has to change its row ("Recording installed
+projects", PEP 627), and nothing else: rows that are not concerned keep every byte, because line
+ends and quoting differ from installer to installer.
+"""
+
+from __future__ import annotations
+
+import binascii
+import bisect
+from typing import TYPE_CHECKING, NamedTuple
+
+from pseries.errors import Problem, TargetRefused
+from pseries.model import paths
+from pseries.site.change import path_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from pseries.site.fs import SiteTree
+
+_HASHES = ("sha256", "sha384", "sha512")
+"""Those that the specification allows; md5 and sha1 prove nothing."""
+
+
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+
+
+class Entry(NamedTuple):
+    """One row: path as written, hash as algorithm and hex digits, size; ``None`` where empty."""
+
+    path: str
+    algorithm: str | None
+    digest: str | None
+    size: int | None
+
+    @property
+    def outside(self) -> bool:
+        """Whether the file lies outside the site (``../../bin/tool``): never ours to write."""
+        return path_problem(self.path) is not None
+
+
+class Record(NamedTuple):
+    """A whole RECORD: entries in file order, and what is wrong with the file itself."""
+
+    entries: tuple[Entry, ...]
+    problems: tuple[Problem, ...]
+
+    def paths(self) -> frozenset[str]:
+        """Return the paths of all files, RECORD itself included."""
+        return frozenset(entry.path for entry in self.entries)
+
+
+def parse(data: bytes) -> Record:
+    """Return the entries of a RECORD; malformed and doubled rows become problems, not errors."""
+    entries, problems = [], []
+    seen: set[str] = set()
+    for number, row in enumerate(_rows(data), 1):
+        where = f"RECORD row {number}"
+        if not row.strip():
+            continue
+        try:
+            entry = _entry(_fields(row))
+        except ValueError as error:
+            problems.append(Problem(where, str(error)))
+            continue
+        if entry.path in seen:
+            problems.append(Problem(where, f"lists {paths.display(entry.path)} again"))
+        seen.add(entry.path)
+        entries.append(entry)
+    return Record(tuple(entries), tuple(problems))
+
+
+def verify(
+    tree: SiteTree, record: Record, only: Collection[str] | None = None
+) -> tuple[Problem, ...]:
+    """Compare files with their rows and return all that differ, the record's own problems first.
+
+    Args:
+        tree: the site-packages folder.
+        record: what should be there.
+        only: look at these paths alone; by default at every one inside the site. Compiled
+            libraries make that gigabytes for an engine.
+    """
+    problems = [] if only is not None else list(record.problems)
+    for entry in record.entries:
+        if entry.outside or (only is not None and entry.path not in only):
+            continue
+        what = _difference(tree, entry)
+        if what is not None:
+            problems.append(Problem(entry.path, what))
+    return tuple(problems)
+
+
+def rewrite(data: bytes, changes: Mapping[str, tuple[str, int] | None]) -> bytes:
+    """Return RECORD with the rows of ``changes`` replaced, added or dropped, the rest untouched.
+
+    Args:
+        data: RECORD as it is.
+        changes: by path, the sha256 in hex and the size of the file now, or ``None`` for a file
+            that is gone. A path without a row gets one behind the row that precedes it in
+            alphabetical order, which is next to its siblings in every layout seen.
+    """
+    wanted = {paths.encode(path): image for path, image in changes.items()}
+    rows, places = [], []
+    for place, found in enumerate(_rows(data)):
+        row, path = found, _path(found)
+        places.append((path, place))
+        image = wanted.get(path)
+        if path in wanted:
+            row = b"" if image is None else _with(row, image)
+        rows.append(row)
+    ending = b"\r\n" if data[: data.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
+    added = {path: image for path, image in wanted.items() if image is not None}
+    for path in {path for path, _ in places} & added.keys():
+        del added[path]
+    places.sort()
+    following: dict[int, bytes] = {}
+    for path in sorted(added):
+        place = bisect.bisect(places, (path,)) - 1
+        before = places[place][1] if place >= 0 else -1
+        row = _quoted(path) + _values(added[path]) + ending
+        following[before] = following.get(before, b"") + row
+    parts = [following.get(-1, b"")]
+    for place, row in enumerate(rows):
+        parts += (row, following.get(place, b""))
+    return _joined([part for part in parts if part], ending)
+
+
+def urlsafe(hexadecimal: str) -> str:
+    """Return a hash as RECORD writes it, from its hex digits."""
+    text = binascii.b2a_base64(bytes.fromhex(hexadecimal), newline=False).decode()
+    return text.rstrip("=").replace("+", "-").replace("/", "_")
+
+
+def _rows(data: bytes) -> Iterator[bytes]:
+    """Yield each row with its line end; a quoted field may go over several lines."""
+    if b'"' not in data:
+        yield from data.splitlines(keepends=True)
+        return
+    row = b""
+    for line in data.splitlines(keepends=True):
+        row += line
+        if row.count(b'"') % 2 == 0:
+            yield row
+            row = b""
+    if row:
+        yield row
+
+
+def _fields(row: bytes) -> list[str]:
+    text = paths.decode(row.rstrip(b"\r\n"))
+    if '"' not in text:
+        return text.split(",")
+    import csv  # noqa: PLC0415 - nearly no RECORD has a quoted row
+
+    return next(csv.reader([text]), [])
+
+
+def _path(row: bytes) -> bytes:
+    if b'"' not in row:
+        return row.rstrip(b"\r\n").partition(b",")[0]
+    return paths.encode("".join(_fields(row)[:1]))
+
+
+def _entry(fields: list[str]) -> Entry:
+    if len(fields) != 3:
+        raise ValueError(f"has {len(fields)} fields, not 3")
+    path, hashed, size = fields
+    if not path:
+        raise ValueError("has no path")
+    if size and not (size.isascii() and size.isdigit() and len(size) < 19):
+        raise ValueError(f"has the size {size[:40]!r}")
+    number = int(size) if size else None
+    if not hashed:
+        return Entry(path, None, None, number)
+    algorithm, _, text = hashed.partition("=")
+    try:
+        raw = binascii.a2b_base64(paths.encode(text).translate(_STANDARD) + b"==")
+    except ValueError as error:  # binascii.Error is one
+        raise ValueError(f"has the hash {hashed[:80]!r}") from error
+    return Entry(path, algorithm, raw.hex(), number)
+
+
+def _difference(tree: SiteTree, entry: Entry) -> str | None:
+    if entry.algorithm not in (None, *_HASHES):
+        return f"is recorded with {entry.algorithm[:20]!r}, which is not a safe hash"
+    try:
+        found = tree.digest(entry.path, entry.algorithm or "sha256")
+    except TargetRefused as error:
+        return error.reason
+    if found is None:
+        return "is missing"
+    if entry.digest not in (None, found[0]):
+        return "has another content than RECORD says"
+    if entry.size not in (None, found[1]):
+        return f"has {found[1]} bytes, RECORD says {entry.size}"
+    return None
+
+
+def _with(row: bytes, image: tuple[str, int]) -> bytes:
+    """Return ``row`` with hash and size of ``image``, path and line end as they are."""
+    body = row.rstrip(b"\r\n")
+    end = body.find(b",")
+    if body.startswith(b'"'):  # a doubled quote is part of the name, a single one ends it
+        end = 1
+        while body[end : end + 1] != b'"' or body[end : end + 2] == b'""':
+            end += 2 if body[end : end + 2] == b'""' else 1
+        end += 1
+    path = body[:end] if end >= 0 else body
+    return path + _values(image) + row[len(body) :]
+
+
+def _values(image: tuple[str, int]) -> bytes:
+    sha256, size = image
+    return f",sha256={urlsafe(sha256)},{size}".encode()
+
+
+def _joined(rows: list[bytes], ending: bytes) -> bytes:
+    """Return the rows as one; a last row may lack its line end, unless it no longer is the last."""
+    return b"".join(
+        row if row.endswith((b"\n", b"\r")) else row + ending for row in rows[:-1]
+    ) + b"".join(rows[-1:])
+
+
+def _quoted(raw: bytes) -> bytes:
+    if any(special in raw for special in (b",", b'"', b"\n", b"\r")):
+        return b'"' + raw.replace(b'"', b'""') + b'"'
+    return raw
