@@ -46,7 +46,7 @@ class Streams:
         """Log that something runs now."""
         self.log.append((what, self._current))
 
-    def several(  # noqa: PLR0917 - upstream's signature
+    def several(
         self,
         default: Callable[[], Any],
         others: list[Callable[[], Any] | None],

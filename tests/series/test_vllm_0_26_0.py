@@ -150,7 +150,7 @@ def fp8_stubs(kernel: Kernel) -> dict[str, dict[str, object]]:
         made.weight_loader = loader  # type: ignore[attr-defined]
         return made
 
-    def scale(  # noqa: PLR0917 - upstream's signature
+    def scale(
         kind: object,
         sizes: list[int],
         size_in: int,

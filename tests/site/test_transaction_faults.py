@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable  # noqa: TC003 - WORK is annotated with it
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 

@@ -62,7 +62,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.DoesNotApply: lambda _: (
         "it was made for other files: rebase the series onto this release"
     ),
-    errors.NeedsBuild: lambda _: "build the package from patched sources instead",
+    errors.NeedsBuild: lambda e: f"pseries build-wheel {e.series} --from-source",
     errors.NothingToApply: lambda _: "this series changes only what no wheel carries",
     errors.GitMissing: lambda _: "install git (2.25 or newer)",
     errors.GitTooOld: lambda e: f"install git {e.needed} or newer",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pseries import __version__
-from pseries.cli import rebase, render, series, target, upstream
+from pseries.cli import build, rebase, render, series, target, upstream
 from pseries.cli.failures import Boundary
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ series.register(app)
 target.register(app)
 upstream.register(app)
 rebase.register(app)
+build.register(app)
 
 
 def _version(wanted: bool) -> None:

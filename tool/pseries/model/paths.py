@@ -16,6 +16,8 @@ LONGEST_NAME = 255
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.+=-]*/)*[A-Za-z0-9_][A-Za-z0-9_.+=-]*")
 """Nearly every path there is; none that it matches can break a rule but those on length."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_UNPAIRED = re.compile(r"[\ud800-\udc7f\udd00-\udfff]")
+"""Halves of surrogate pairs: JSON can say them, but they are not what ``surrogateescape`` makes."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -25,13 +27,18 @@ def decode(raw: bytes) -> str:
 
 
 def encode(path: str) -> bytes:
-    """Return the bytes that :func:`decode` was given."""
+    """Return the bytes that :func:`decode` was given.
+
+    Raises:
+        UnicodeEncodeError: no bytes decode to ``path``; :func:`problem` says so of such a path.
+    """
     return path.encode("utf-8", "surrogateescape")
 
 
 def display(path: str) -> str:
     """Return ``path`` as text that can always be printed, odd bytes as escapes."""
-    shown = encode(path).decode("utf-8", "backslashreplace")
+    raw = path.encode("utf-8", "backslashreplace") if _UNPAIRED.search(path) else encode(path)
+    shown = raw.decode("utf-8", "backslashreplace")
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", shown)
 
 
@@ -46,6 +53,8 @@ def problem(path: str) -> str | None:  # noqa: PLR0911 - one reason each
         return None
     if not path:
         return "the path is empty"
+    if _UNPAIRED.search(path):
+        return "the path holds a character that no file name can have"
     if len(encode(path)) > LONGEST_PATH:
         return f"the path is longer than {LONGEST_PATH} bytes"
     if _CONTROL.search(path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -135,16 +134,7 @@ class FolderChange(NamedTuple):
 def read_path(table: Fields) -> str:
     """Return the value of ``path``, reported if it may not name a file below a root."""
     path = table.text("path")
-    wrong = path_problem(path)
+    wrong = paths.problem(path)
     if path and wrong is not None:
         table.refuse("path", wrong)
     return path
-
-
-@functools.lru_cache(maxsize=4096)  # a transaction asks a dozen times of every file
-def path_problem(path: str) -> str | None:
-    """Say why ``path`` may not name a file of a target, or ``None`` if it may."""
-    try:
-        return paths.problem(path)
-    except UnicodeEncodeError:  # half a surrogate pair: JSON can say it, no file name can be it
-        return "the path holds a character that no file name can have"

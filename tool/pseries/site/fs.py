@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pseries.errors import Problem, SiteNotFound, TargetNotWritable, TargetRefused
 from pseries.model import paths
 from pseries.site import signals
-from pseries.site.change import Image, path_problem
+from pseries.site.change import Image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -384,7 +384,7 @@ class SiteTree:
     @contextlib.contextmanager
     def _parent(self, path: str) -> Iterator[tuple[int, bytes]]:
         """Yield a descriptor of the folder that holds ``path``, and the last name as bytes."""
-        wrong = path_problem(path)
+        wrong = paths.problem(path)
         if wrong is not None:
             raise self._refused(path, wrong)
         *folders, name = paths.encode(path).split(b"/")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import Problem, TargetRefused
 from pseries.model import paths
-from pseries.site.change import path_problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -40,7 +39,7 @@ class Entry(NamedTuple):
     @property
     def outside(self) -> bool:
         """Whether the file lies outside the site (``../../bin/tool``): never ours to write."""
-        return path_problem(self.path) is not None
+        return paths.problem(self.path) is not None
 
 
 class Record(NamedTuple):

@@ -113,7 +113,7 @@ def _ignore(event: Event) -> None:
     del event
 
 
-class _NotHere(Exception):  # noqa: N818 - an answer, not a failure
+class _NotHere(Exception):
     """A source does not serve the release.
 
     ``silent``: it, or a part of it, could not be asked. ``absent``: it knows of no such version.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pseries.errors import ChangedSince, NotApplied, NotOnTop, Problem, ReplacedUnderneath
 from pseries.model import paths
 from pseries.site import distribution as distributions
-from pseries.site import lock, processes, receipt, transaction
+from pseries.site import lock, processes, receipt, transaction, undo
 from pseries.site.fs import SiteTree
 from pseries.site.receipt import State
 from pseries.workflows import status
@@ -110,7 +110,7 @@ def _choose(tree: SiteTree, name: str | None) -> tuple[Receipt, tuple[Receipt, .
 
 def _restore(tree: SiteTree, chosen: Receipt, rest: State, *, force: bool) -> RolledBack:
     _refuse_replaced(tree, chosen)
-    changes, folders = chosen.undo()
+    changes, folders = undo.undo(tree, chosen)
     changed = tuple(change for change in changes if not change.derived and _differs(tree, change))
     if changed and not force:
         problems = tuple(

@@ -1,0 +1,203 @@
+"""Official wheels, patched: nothing but what is listed differs, and installers take the result."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.conftest import CACHE
+
+from pseries.errors import ArchiveRefused, ArtefactMismatch, WheelInvalid
+from pseries.export.wheel import Wheel
+from pseries.workflows import build, catalog, platforms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.index, pytest.mark.usefixtures("index_reachable")]
+
+_BUILD = """
+import re, sys
+from pathlib import Path
+from pseries.workflows import build, catalog
+series = catalog.load(sys.argv[1], catalog.locate(Path(sys.argv[2])))
+(built,) = build.build_wheels(series, Path(sys.argv[4]), given=sys.argv[3])
+# Not getrusage: its maximum goes through exec, so it would be that of the process that ran us.
+print(int(re.search(r"VmHWM:\\s+([0-9]+)", Path("/proc/self/status").read_text())[1]) // 1024)
+"""
+
+
+@pytest.fixture
+def official(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Return ``official(series, python, platform)``: the wheel, downloaded once a machine."""
+    monkeypatch.setenv("PSERIES_CACHE", str(CACHE / "store"))
+
+    def fetch(name: str, python: str, platform: str) -> Path:
+        series = catalog.load(name, catalog.locate())
+        (source,) = build.sources(series, None, platforms.Wanted(python, platform))
+        return build.download(series, source, build.Network())
+
+    return fetch
+
+
+def patched(name: str, wheel: Path, folder: Path) -> Path:
+    series = catalog.load(name, catalog.locate())
+    (built,) = build.build_wheels(series, folder, given=str(wheel))
+    return built.path
+
+
+def packed(path: Path) -> Iterator[tuple[str, tuple[object, ...], str]]:
+    """Yield name, headers and a hash of the packed bytes of every member, in order."""
+    with path.open("rb") as file, zipfile.ZipFile(path) as wheel:
+        for info in wheel.infolist():
+            file.seek(info.header_offset)
+            local = file.read(30)
+            name, extra = struct.unpack_from("<2H", local, 26)
+            file.seek(name + extra, 1)
+            sha256 = hashlib.sha256(file.read(info.compress_size)).hexdigest()
+            kept = (
+                info.date_time, info.external_attr, info.internal_attr, info.comment, info.extra,
+                info.create_system, info.create_version, info.extract_version, info.flag_bits,
+                info.compress_type, info.CRC, info.file_size, local[4:14],
+            )  # fmt: skip
+            yield info.filename, kept, sha256
+
+
+def check_members(official: Path, result: Path, changed: set[str], version: str) -> None:
+    """Compare every member of two wheels."""
+    name, old = official.name.split("-")[:2]
+    before = [
+        (member.replace(f"{name}-{old}.dist-info/", f"{name}-{version}.dist-info/"), kept, sha256)
+        for member, kept, sha256 in packed(official)
+    ]
+    after = {member: (kept, sha256) for member, kept, sha256 in packed(result)}
+    info = f"{name}-{version}.dist-info"
+    expected = changed | {f"{info}/METADATA", f"{info}/RECORD"}
+    differing = {member for member, *rest in before if after[member] != tuple(rest)}
+    assert differing - {f"{info}/WHEEL"} == expected
+    added = set(after) - {member for member, *_ in before}
+    assert f"{info}/sboms/pseries.cdx.json" in added
+    assert [member for member in after if member not in added] == [member for member, *_ in before]
+    for member, kept, _ in before:  # dates, modes and comments stay in any case
+        assert after[member][0][:4] == kept[:4]
+
+
+def check_metadata(official: Path, result: Path, version: str) -> None:
+    name, old = official.name.split("-")[:2]
+    with zipfile.ZipFile(official) as was, zipfile.ZipFile(result) as now:
+        lines = was.read(f"{name}-{old}.dist-info/METADATA").splitlines()
+        new = now.read(f"{name}-{version}.dist-info/METADATA").splitlines()
+        about = now.read(f"{name}-{version}.dist-info/WHEEL").decode()
+    differing = [(one, two) for one, two in zip(lines, new, strict=True) if one != two]
+    assert differing == [(f"Version: {old}".encode(), f"Version: {version}".encode())]
+    tag = result.name.removesuffix(".whl").split("-", 2)[2]
+    assert [line for line in about.splitlines() if line.startswith("Tag:")] == [f"Tag: {tag}"]
+
+
+def run(*command: object) -> None:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("machine", ["aarch64", "x86_64"])
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+def test_sglang(official: Callable[..., Path], tmp_path: Path, python: str, machine: str) -> None:
+    wheel = official("sglang-0.5.15", python, machine)
+    version = "0.5.15+sm120.1"
+    result = patched("sglang-0.5.15", wheel, tmp_path)
+    changed = {"sglang/srt/layers/attention/deepseek_v4_backend.py"}
+    check_members(wheel, result, changed, version)
+    check_metadata(wheel, result, version)
+    with Wheel(result) as again:
+        again.verify()
+    with zipfile.ZipFile(result) as archive:
+        assert sum(name.endswith("/") for name in archive.namelist()) == 410
+
+
+def test_sglang_installs_like_apply_patches(
+    official: Callable[..., Path], target: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    """It is installed by pip, uv and installer; the files are those of `pseries apply`."""
+    from pseries.workflows import apply as applying
+
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    wheel = official("sglang-0.5.15", here, os.uname().machine)
+    result = patched("sglang-0.5.15", wheel, tmp_path)
+    site = target("sglang", "0.5.15")
+    applying.apply(catalog.load("sglang-0.5.15", catalog.locate()), site)
+    places = [tmp_path / "pip"]
+    run(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile",
+        "--target", places[0], result)  # fmt: skip
+    if uv := shutil.which(
+        "uv",
+        path=f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}",  # noqa: PTH120
+    ):
+        places.append(tmp_path / "uv")
+        run(uv, "pip", "install", "-q", "--no-index", "--no-deps", "--offline", "--python",
+            sys.executable, "--target", places[-1], result)  # fmt: skip
+    if importlib.util.find_spec("installer"):
+        run(sys.executable, "-m", "installer", "--validate-record", "all", "--no-compile-bytecode",
+            "--destdir", tmp_path / "installer", "--prefix", "/p", result)  # fmt: skip
+        places.append(next((tmp_path / "installer").rglob("sglang/__init__.py")).parent.parent)
+    wanted = {
+        str(path.relative_to(site)): path.read_bytes()
+        for path in (site / "sglang").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    for place in places:
+        assert {
+            str(path.relative_to(place)): path.read_bytes()
+            for path in (place / "sglang").rglob("*")
+            if path.is_file() and path.suffix != ".pyc"
+        } == wanted
+
+
+def test_vllm(official: Callable[..., Path], tmp_path: Path) -> None:
+    """It patches 304 MB in less than 100 MB of memory; another machine's wheel as well as ours."""
+    wheel = official("vllm-0.26.0", "3.12", "x86_64")
+    version = "0.26.0+ppu.1"
+    location = catalog.locate()
+    assert location is not None
+    done = subprocess.run(
+        [sys.executable, "-c", _BUILD, "vllm-0.26.0", location.folder, wheel, tmp_path],
+        env={
+            **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "PSERIES_CACHE": str(tmp_path / "cache"),  # RECORD is verified in full here
+        },
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert int(done.stdout) <= 100
+    (result,) = tmp_path.glob("*.whl")
+    assert result.name == f"vllm-{version}-cp38-abi3-manylinux_2_28_x86_64.whl"
+    series = catalog.load("vllm-0.26.0", location)
+    assert series.manifest is not None
+    changed = {file.path for patch in series.manifest.patches for file in patch.files}
+    check_members(wheel, result, changed, version)
+    check_metadata(wheel, result, version)
+    if importlib.util.find_spec("installer"):
+        run(sys.executable, "-m", "installer", "--validate-record", "all", "--no-compile-bytecode",
+            "--destdir", tmp_path / "installer", "--prefix", "/p", result)  # fmt: skip
+
+
+def test_a_real_wheel_that_was_damaged_is_refused(
+    official: Callable[..., Path], tmp_path: Path
+) -> None:
+    wheel = official("sglang-0.5.15", "3.10", "aarch64")
+    data = wheel.read_bytes()
+    middle = len(data) // 2
+    for number, bad in enumerate((data[:-1000], data[:middle] + b"xyz" + data[middle + 3 :])):
+        path = tmp_path / f"{number}" / wheel.name
+        path.parent.mkdir()
+        path.write_bytes(bad)
+        with pytest.raises((ArchiveRefused, ArtefactMismatch, WheelInvalid)):
+            patched("sglang-0.5.15", path, tmp_path / "out")
+    assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []

@@ -1,0 +1,193 @@
+"""Kits of a series, for hosts with neither network nor git nor pseries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from pseries.errors import NothingToApply
+from pseries.export import kit as kits
+from pseries.export.wheel import Wheel
+from pseries.git import objects
+from pseries.model import manifest as manifests
+from pseries.model.layout import Layout
+from pseries.upstream.store import Store
+from pseries.workflows import patching
+from pseries.workflows import release as releases
+from pseries.workflows.build import (
+    Network,
+    download,
+    given_source,
+    layout_of,
+    placed,
+    source_date_epoch,
+    wheel_version,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pseries.errors import Problem
+    from pseries.model.series import Series
+    from pseries.model.splice import File
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltKit:
+    """A kit, as a folder and as a zip file."""
+
+    folder: Path
+    archive: Path
+    files: tuple[str, ...]
+    layouts: tuple[str, ...]
+    skipped: tuple[Problem, ...]
+
+
+def build_kit(
+    series: Series, folder: Path, *, given: str | None = None, network: Network | None = None
+) -> BuiltKit:
+    """Write a kit for hosts with neither network nor git nor pseries.
+
+    The originals are those of a wheel, because a wheel is what is installed there: the ``given``
+    one, one that was downloaded before, else just these members of one on the index.
+
+    Raises: what fetching and applying raise. Nothing is left behind.
+    """
+    network = network or Network()
+    epoch = source_date_epoch()
+    series.locked()
+    if not series.patches:
+        raise NothingToApply(series.name, ())
+    plain = Layout(series.spec.upstream.root)
+    shipped = _shipped(series, given, network)
+    layout = shipped.layout
+    images = patching.post_images(series, shipped.files, layout, shipped.packages)
+    before = {path: file for path, file in shipped.files.items() if path in images.files}
+    modes = {
+        change.path: change.before.mode
+        for change in manifests.net(series.locked().patches)
+        if change.before is not None
+    }
+    before = {path: (modes.get(path, mode), data) for path, (mode, data) in before.items()}
+    after = {path: file for path, file in images.files.items() if file is not None}
+    layouts = {"": plain}
+    for relocation in series.spec.relocations:
+        layouts[relocation.name] = Layout(plain.root, relocation)
+    trees = [
+        kits.Tree(name, _installed(before, each), _installed(after, each))
+        for name, each in layouts.items()
+    ]
+    distinct = [tree for number, tree in enumerate(trees) if not _known(tree, trees[:number])]
+    with objects.scratch() as store:
+        diff = store.diff(store.add(trees[0].before), store.add(trees[0].after))
+    upstream = series.spec.upstream
+    kit = kits.Kit(
+        series.name,
+        series.locked().digest,
+        canonicalize_name(upstream.distribution),
+        str(Version(upstream.version)),
+        tuple(distinct),
+        diff,
+    )
+    report = kits.build(kit, folder, epoch)
+    return BuiltKit(
+        report.folder,
+        report.archive,
+        report.files,
+        tuple(tree.name for tree in distinct),
+        images.skipped,
+    )
+
+
+def _known(tree: kits.Tree, others: list[kits.Tree]) -> bool:
+    return any((tree.before, tree.after) == (other.before, other.after) for other in others)
+
+
+def _installed(files: Mapping[str, File], layout: Layout) -> dict[str, File]:
+    return {layout.installed(path) or path: file for path, file in files.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shipped:
+    """The touched files as a wheel has them, by canonical path, and what else it installs."""
+
+    layout: Layout
+    files: Mapping[str, File]
+    packages: frozenset[str]
+
+
+def _shipped(series: Series, given: str | None, network: Network) -> _Shipped:
+    upstream = series.spec.upstream
+    if given is not None:
+        source = given_source(
+            given, {each.filename: each for each in series.locked().upstream.artefacts}
+        )
+        wheel_version(series, source.filename)
+        path = source.path or download(series, source, network)
+        return _from_wheel(series, path, source.filename)
+    downloads = Store.open(upstream.distribution).downloads
+    names = sorted(
+        each.filename for each in series.locked().upstream.artefacts if each.kind == "wheel"
+    )
+    for name in names:
+        if (downloads / name).is_file():
+            return _from_wheel(series, downloads / name, name)
+    if names and not network.offline:
+        return _from_index(series, names[0], network)
+    return _from_store(series, network)
+
+
+def _from_wheel(series: Series, path: Path, filename: str) -> _Shipped:
+    with Wheel(path, filename) as wheel:
+        layout = layout_of(series, wheel, None)
+        files = {
+            canonical: (0o100644, wheel.read(wheel.installed[there]))
+            for there, canonical in placed(series, layout).items()
+            if there in wheel.installed
+        }
+        return _Shipped(layout, files, wheel.packages)
+
+
+def _from_index(series: Series, filename: str, network: Network) -> _Shipped:
+    """Read the members from a wheel on the index; the manifest's hashes vouch for them."""
+    from pseries.upstream import index, settings  # noqa: PLC0415 - the network libraries
+
+    upstream = series.spec.upstream
+    layout = Layout(upstream.root)
+    members_of = placed(series, layout)
+    with index.Client(settings.configured(network.index_url or "")) as client:
+        listed = {
+            file.artefact.filename: file
+            for file in client.project(upstream.distribution).release(upstream.version)
+        }
+        if filename not in listed:
+            return _from_store(series, network)
+        with client.wheel(listed[filename]) as remote:
+            members = remote.read(sorted(remote.names & members_of.keys()))
+            tops = {name.partition("/")[0] for name in remote.names}
+    packages = frozenset(top for top in tops if not top.endswith((".dist-info", ".data")))
+    files = {members_of[name]: (0o100644, data) for name, data in members.items()}
+    return _Shipped(layout, files, packages)
+
+
+def _from_store(series: Series, network: Network) -> _Shipped:
+    """Take the files of the release in the store; what is a package is known by its name there."""
+    releases.fetch(
+        series,
+        offline=network.offline,
+        index_url=network.index_url,
+        progress=network.progress,
+    )
+    upstream = series.spec.upstream
+    layout = Layout(upstream.root)
+    files = releases.pristine_files(series) or {}
+    name = canonicalize_name(upstream.distribution).replace("-", "_")
+    tops = {there.partition("/")[0] for there in placed(series, layout)}
+    packages = frozenset({name} & tops) or frozenset(
+        top for top in tops if top not in {"tests", "docs", "test", "doc", "benchmarks", "examples"}
+    )
+    return _Shipped(layout, files, packages)
