@@ -31,7 +31,7 @@ from pseries.git import merge
 from pseries.git.merge import MergeStore, Sides
 from pseries.upstream import fetch, settings
 from pseries.upstream.store import Store
-from pseries.workflows import catalog
+from pseries.workflows import catalog, release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,6 +165,7 @@ def made_up(folder: Path, store: MergeStore, changes: list[Probe]) -> None:
         names.append(name)
     (series / "series").write_text("".join(f"{name}\n" for name in names))
     shutil.copy(ROOT / "series" / SERIES / "series.toml", series)
+    release.lock_folder(SERIES, catalog.Location(folder / "series", "the bench's"), offline=True)
 
 
 def commits(folder: Path, name: str, changes: list[tuple[str, bytes]]) -> None:

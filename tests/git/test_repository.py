@@ -269,10 +269,18 @@ def test_only_full_ids_are_pointed_to(repository: Repository) -> None:
             checked_id(name)
 
 
-def test_a_login_reaches_git_by_its_environment_and_for_one_host() -> None:
-    from pseries.git.repository import _login
+def test_a_login_reaches_git_by_its_environment_and_for_one_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("GIT_SSL_CAINFO", "https_proxy", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    from pseries.git.repository import _login, _way_out
 
     assert _login("https://host/x", None) == {}
+    assert _way_out("/ca", "http://p") == {"GIT_SSL_CAINFO": "/ca", "https_proxy": "http://p"}
+    monkeypatch.setenv("GIT_SSL_CAINFO", "/own")
+    monkeypatch.setenv("HTTPS_PROXY", "http://own")
+    assert _way_out("/ca", "http://p") == {}
     given = _login("https://host:8443/x/y.git", ("me", "pass word"))
     assert given["GIT_CONFIG_KEY_0"] == "http.https://host:8443/.extraHeader"
     assert given["GIT_CONFIG_VALUE_0"] == "Authorization: Basic bWU6cGFzcyB3b3Jk"

@@ -75,6 +75,7 @@ def test_genuine_patches_are_read_as_git_and_unidiff_read_them(file):
     assert parsed.sections
     assert git_numstat(parsed) == patch.numstat(parsed)
     assert patch.second_opinion(parsed) == ()
+    assert parsed.diff == b"".join(section.raw for section in parsed.sections)
 
 
 def test_f04_git_reports_as_many_files_as_there_are_sections():
@@ -156,6 +157,9 @@ def test_p05_header_only_changes_have_no_hunks_but_ids_and_similarity():
     short = only((DATA / "git-short-ids.patch").read_bytes())
     assert (short.old_blob, short.new_blob) == ("f5e0ff0", "e3ae415")
     assert only((DATA / "git-mode-only.patch").read_bytes()).hunks == ()
+    deleted = only((DATA / "git-delete.patch").read_bytes())
+    assert (deleted.path, deleted.new_blob) == ("eng/old.py", None)
+    assert rename.path == "eng/new_name.txt"
     assert only((DATA / "git-binary.patch").read_bytes()).binary
 
 
@@ -218,10 +222,15 @@ def test_f06_a_marker_may_stand_below_a_context_line_and_in_any_language():
         b"@@ -1,2 +1,2 @@\n a\n-b\n+c\n" + b"\\ No newline at end of file\n" * 2,
         b"@@ -1,2 +1,2 @@\n a\n\\ No newline at end of file\n-b\n+c\n",
         b"@@ -1,2 +1,2 @@\n a\n-b\n+c\n\\ No\n",
+        b"@@ -1,2 +1,2 @@\n a\n-b\n" + b"\\ No newline at end of file\n" * 2 + b"+c\n",
+        b"@@ -1,2 +1,2 @@\n a\n-b\n\\No newline at end of file\n+c\n",
+        b"@@ -1,2 +1,2 @@\n-a\n\\ No newline at end of file\n b\n+c\n",
+        b"@@ -1,2 +1,2 @@\n-a\n\\ No newline at end of file\n-b\n+c\n+d\n",
     ],
 )
 def test_f06_a_misplaced_or_damaged_marker_is_refused(body):
-    assert refused(GIT + SIDES + body)
+    problem = refusal(GIT + SIDES + body)
+    assert "end-of-file marker" in problem or "No newline" in problem
 
 
 def test_f06_nothing_follows_the_end_of_a_file():
@@ -277,6 +286,9 @@ UNDER = b"@@ -1,3 +1,4 @@\n a = 1\n b = 2\n c = 3\n+guard_1()\n+guard_2()\n+guar
         (EDIT + b"--\n", "announces 2 old and 2 new lines, contains 3 and 2"),
         (EDIT + b"--- a/x\n", "announces 2 old and 2 new lines, contains 3 and 2"),
         (EDIT + b"\n\n-x\n", "announces 2 old and 2 new lines, contains 5 and 4"),
+        (EDIT + b"---\n" + OTHER, "announces 2 old and 2 new lines, contains 3 and 2"),
+        (b"@@ -1,1 +1,4 @@\n a\n+b\n\n", "announces 1 old and 4 new lines, contains 1 and 2"),
+        (b"@@ -1,4 +1,1 @@\n a\n-b\n\n", "announces 4 old and 1 new lines, contains 2 and 1"),
     ],
 )
 def test_f08_counts_that_do_not_match_the_body_are_refused(body, counts):
@@ -349,6 +361,7 @@ def test_p07_a_signature_swallowed_by_a_hunk_that_counts_too_much():
         (b"@@ -1,1 +1,1 @@\n a\n", "changes nothing"),
         (b"@@ -0,0 +0,0 @@\n", "changes nothing"),
         (b"@@ -0,2 +1,2 @@\n a\n-b\n+c\n", "begins at line 0 but has lines there"),
+        (b"@@ -1,2 +0,2 @@\n a\n-b\n+c\n", "begins at line 0 but has lines there"),
         (EDIT + b"@@ -2,2 +2,2 @@\n b\n-c\n+d\n", "hunk 2 of eng/mod.py begins before the end"),
         (b"@@ -9,2 +9,2 @@\n b\n-c\n+d\n" + EDIT, "hunk 2 of eng/mod.py begins before the end"),
         (
@@ -565,6 +578,11 @@ def test_p03_a_diff_git_line_that_names_no_file_for_certain_is_refused(line):
         ),
         (renamed(b"eng/a.py", b"eng/a.py", b"a/eng/a.py b/eng/a.py"), "a rename to the same name"),
         (b"diff --git a/x b/y\nrename from x\n", "a rename needs two readable names"),
+        (b"diff --git a/x b/y\nrename to y\n", "a rename needs two readable names"),
+        (
+            b"diff --git a/x.orig b/x\n--- a/x.orig\n+++ b/x\n" + EDIT,
+            "two different names without 'rename' lines",
+        ),
         (b'diff --git a/x b/y\nrename from "x\nrename to y\n', "a rename needs two readable names"),
         (
             GIT + b"--- /dev/null\n+++ b/eng/mod.py\n@@ -0,0 +1 @@\n+x\n",
@@ -640,6 +658,10 @@ def test_a_strip_level_drops_components_and_leaves_at_least_one():
     moved = renamed(b"python/eng/a.py", b"python/eng/b.py", b"a/python/eng/a.py b/python/eng/b.py")
     assert only(moved, 2).old == "eng/a.py"
     assert git_numstat(read(moved, 2)) == ((0, 0, "eng/b.py"),)
+    for old, new in ((b"python/a.py", b"b.py"), (b"b.py", b"python/a.py")):
+        short = renamed(old, new, b"a/" + old + b" b/" + new)
+        assert "nothing is left of the name" in refusal(short, 2)
+    assert "b/y'" in refusal(modes(b"a/x b/y"), 0)[-5:]
     unprefixed = renamed(b"eng/a.py", b"eng/b.py", b"eng/a.py eng/b.py")
     assert only(unprefixed, 0).old == "eng/a.py"
 
@@ -672,6 +694,10 @@ def test_p04_half_a_date_cannot_be_told_from_the_name(date):
     assert "cannot be read for certain" in refused(data)[0]
 
 
+def test_p04_a_file_may_really_be_called_orig():
+    assert only(b"--- a/x.orig\n+++ b/x.orig\n" + EDIT).path == "x.orig"
+
+
 def test_p04_a_date_is_part_of_the_name_in_a_diff_of_git_s():
     name = b"eng/mod 2026-02-14 08:00:00"
     data = b"diff --git a/%b b/%b\n--- a/%b\t\n+++ b/%b\t\n" % (name, name, name, name) + EDIT
@@ -697,7 +723,9 @@ NOW = b"\t2026-02-14 08:00:00.000000000 +0000"
 def test_p04_the_epoch_means_absent_together_with_an_empty_side(stamp):
     gone = only(b"--- a/x.py%b\n+++ b/x.py%b\n@@ -1 +0,0 @@\n-a\n" % (NOW, stamp))
     assert (gone.kind, gone.old, gone.new) == (Kind.DELETE, "x.py", None)
-    made = only(b"--- a/x.py%b\n+++ b/x.py%b\n@@ -0,0 +1 @@\n+a\n" % (stamp, NOW))
+    data = b"--- a/x.py%b\n+++ b/x.py%b\n@@ -0,0 +1 @@\n+a\n" % (stamp, NOW)
+    made = only(data)
+    assert made.diff == data
     assert (made.kind, made.old, made.new) == (Kind.ADD, None, "x.py")
 
 
@@ -736,6 +764,8 @@ ONE_LINE = b"--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+target\n"
     ("data", "what"),
     [
         (b"diff --git a/x b/y\nsimilarity index 100%\ncopy from x\ncopy to y\n", "a copy"),
+        (b"diff --git a/x b/x\ncopy from x\n", "a copy"),
+        (b"diff --git a/x b/x\ncopy to x\n", "a copy"),
         (b"diff --git a/x b/x\nnew file mode 120000\n" + ONE_LINE, "a symbolic link"),
         (b"diff --git a/x b/x\nnew file mode 160000\n" + ONE_LINE, "a submodule"),
         (b"diff --git a/x b/x\nold mode 100644\nnew mode 104755\n", "mode 104755"),
@@ -754,6 +784,7 @@ ONE_LINE = b"--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+target\n"
         (GIT + b"index xyz\n" + SIDES + EDIT, "the 'index' line is not"),
         (GIT + b"new file mode 100644\ndeleted file mode 100644\n", "contradict each other"),
         (GIT + b"similarity index 101%\n" + SIDES + EDIT, "not a per cent"),
+        (GIT + b"similarity index x\n" + SIDES + EDIT, "not a per cent"),
         (GIT, "nothing of it changes"),
         (GIT + b"index 1111111..2222222 100644\n", "nothing of it changes"),
         (GIT + b"old mode 100644\nnew mode 100644\n", "nothing of it changes"),
@@ -769,7 +800,7 @@ ONE_LINE = b"--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+target\n"
         (b"--- a/x\n+++ /dev/null\n" + EDIT, "hunks show lines of both"),
         (
             GIT + b"index 1111111..2222222\nBinary files a/eng/mod.py and b/eng/mod.py differ\n",
-            "eng/mod.py is binary, and the patch lacks its data",
+            "t.patch:3: eng/mod.py is binary, and the patch lacks its data",
         ),
         (GIT + INDEX + b"GIT binary patch\nwhat\n", "begins with neither 'literal' nor 'delta'"),
         (GIT + INDEX + b"GIT binary patch\nliteral 4\nLcmZQzWMT#Y01f~L\nx\n", "is damaged"),
@@ -779,6 +810,30 @@ ONE_LINE = b"--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+target\n"
 )
 def test_p05_what_cannot_be_put_into_a_tree_safely_is_refused(data, what):
     assert any(what in problem for problem in refused(data)), refused(data)
+
+
+def test_the_name_in_messages_is_the_one_that_counts():
+    stub = b"Binary files x and y differ\n"
+    moved = renamed(b"a.py", b"b.py", b"a/a.py b/b.py") + stub
+    assert "b.py is binary" in refusal(moved)
+    quoted = b'diff --git "a/caf\\303\\251" "b/caf\\303\\251"\n' + INDEX + stub
+    assert ": café is binary" in refused(quoted)[0]
+    gone = b"--- a/eng/old.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n"
+    assert "hunk 1 of eng/old.py" in refusal(gone)
+    made = b"--- /dev/null\n+++ b/eng/new.py\n@@ -0,0 +1,2 @@\n+a\n"
+    assert "hunk 1 of eng/new.py" in refusal(made)
+
+
+def test_a_new_file_has_no_mode_before_whatever_the_index_line_says():
+    data = b"diff --git a/x b/x\nnew file mode 100644\nindex 0000..1111 100644\n" + ONE_LINE
+    assert (only(data).old_mode, only(data).new_mode) == (None, 0o100644)
+    gone = b"diff --git a/x b/x\ndeleted file mode 100644\nindex 1111..0000 100644\n"
+    assert (only(gone).old_mode, only(gone).new_mode) == (0o100644, None)
+
+
+def test_binary_data_below_hunks_belongs_to_nothing():
+    data = GIT + INDEX + SIDES + EDIT + b"GIT binary patch\nliteral 4\nLcmZQzWMT#Y01f~L\n\n"
+    assert "text between the files" in refusal(data)
 
 
 @pytest.mark.parametrize("start", [b"diff --cc eng/m.py\n", b"diff --combined eng/m.py\n"])

@@ -362,6 +362,7 @@ def test_nothing_may_lie_around_the_members() -> None:
         (b"MZ" + zip_file(*members), "before the archive"),
         (zip_file(*members) + b"x", "follows its end"),
         (zip_file(*members, comment=b"hello"), "follows its end"),
+        (zip_file(*members)[:-2] + b"\5\0", "cut short"),
         (zip_file(*members, between=b"x"), "last member and the central"),
         (zip_file(first, *members[1:]), "gap"),
         (zip_file(*members[:1], ZipMember(b"eng/b.py", b"b", gap=b"x"), *members[1:]), "gap"),

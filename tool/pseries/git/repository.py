@@ -25,7 +25,7 @@ from pseries.errors import GitFailed, UpstreamInvalid
 from pseries.git import process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     import git
 
@@ -101,6 +101,8 @@ class Repository:
             address: ``https://`` without credentials, ``file://`` or an absolute path.
             tag: the tag's name.
             login: user and password, told to git through its environment and to that host only.
+            certificates: a file with certificates to trust, unless ``GIT_SSL_CAINFO`` names one.
+            proxy: the way out, unless the environment names one.
 
         Raises:
             UpstreamInvalid: address or tag has no allowed form.
@@ -161,7 +163,17 @@ def checked_address(address: str) -> str:
     return address
 
 
-def _login(address: str, login: tuple[str, str] | None) -> Mapping[str, str]:
+def _way_out(certificates: str, proxy: str) -> dict[str, str]:
+    """Return the variables for what the user's own git configuration, sealed off, may have said."""
+    extra = {}
+    if certificates and "GIT_SSL_CAINFO" not in os.environ:
+        extra["GIT_SSL_CAINFO"] = certificates
+    if proxy and not {"https_proxy", "HTTPS_PROXY", "ALL_PROXY"} & os.environ.keys():
+        extra["https_proxy"] = proxy
+    return extra
+
+
+def _login(address: str, login: tuple[str, str] | None) -> dict[str, str]:
     """Return the variables that let git log in: not on a command line, and to one host only."""
     if login is None:
         return {}

@@ -23,9 +23,10 @@ REGULAR_MODES = (0o100644, 0o100755)
 """The modes that git writes for files; anything else is a link, a submodule or an accident."""
 
 _ODD_MODES = {
-    0o120000: "a symbolic link: what is written through it lands elsewhere",
-    0o160000: "a submodule: there is no file to patch",
+    0o120000: "a symbolic link, and what is written through it lands elsewhere",
+    0o160000: "a submodule, of which there is no file to patch",
 }
+_NO_FILE = "only 100644 and 100755 are files"
 _MODE = re.compile(rb"[0-7]{6}")
 _INDEX = re.compile(rb"([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: ([0-7]{6}))?")
 _SIMILARITY = re.compile(rb"(\d{1,3})%")
@@ -140,11 +141,13 @@ def kind(heading: Heading, hunks: list[Hunk]) -> Kind:
     """Classify a section: by git's extended headers (P05), or by names and dates (P04)."""
     if b"rename from " in heading.said or b"rename to " in heading.said:
         return Kind.RENAME
-    if heading.git is not None:
-        if b"new file mode " in heading.said:
-            return Kind.ADD
-        return Kind.DELETE if b"deleted file mode " in heading.said else Kind.MODIFY
-    old, new = heading.sides or (Side(b"", b""), Side(b"", b""))
+    if b"new file mode " in heading.said:
+        return Kind.ADD
+    if b"deleted file mode " in heading.said:
+        return Kind.DELETE
+    if heading.git is not None or heading.sides is None:
+        return Kind.MODIFY
+    old, new = heading.sides
     if _is_absent(old, empty=all(hunk.old_count == 0 for hunk in hunks)):
         return Kind.ADD
     if _is_absent(new, empty=all(hunk.new_count == 0 for hunk in hunks)):
@@ -180,14 +183,14 @@ def names(lines: Lines, heading: Heading, what: Kind) -> tuple[str, str] | None:
 def _path_faults(used: list[bytes], written: list[bytes]) -> list[str]:
     """Say what is wrong with the paths, and with the written names where the paths are not."""
     found: dict[str, str] = {}
-    told: set[str] = set()
+    told: set[str | None] = {None}
     for names in (used, written):
         faults = {name: paths.problem(paths.decode(name)) for name in names}
         for name, fault in faults.items():
-            if fault is not None and fault not in told:
+            if fault not in told:
                 shown_name = paths.display(paths.decode(name[:200]))
                 found[shown_name] = f"{shown_name!r}: {fault}"
-        told.update(fault for fault in faults.values() if fault)
+        told.update(faults.values())
     return list(found.values())
 
 
@@ -249,7 +252,7 @@ def _claim_of_sides(heading: Heading, what: Kind, level: int) -> _Claim | str | 
 def _undecorated(old: bytes, new: bytes, level: int) -> bytes:
     target = filename.stripped(new, level)
     for ending in _DECORATED:
-        if old.endswith(ending) and filename.stripped(old.removesuffix(ending), level) == target:
+        if filename.stripped(old.removesuffix(ending), level) == target:
             return old.removesuffix(ending)
     return old
 
@@ -306,10 +309,7 @@ def _mode(lines: Lines, heading: Heading, text: bytes | None) -> int | None:
         return None
     mode = int(text, 8)
     if mode not in REGULAR_MODES:
-        odd = _ODD_MODES.get(mode, "only 100644 and 100755 are files")
-        lines.refuse(
-            f"mode {mode:o} is {odd}" if mode in _ODD_MODES else f"mode {mode:o}: {odd}", heading.at
-        )
+        lines.refuse(f"mode {mode:o}: {_ODD_MODES.get(mode, _NO_FILE)}", heading.at)
     return mode
 
 

@@ -164,7 +164,7 @@ def _walk(lines: Lines, old: int, new: int) -> str | None:
         elif first != b"\\":
             break
         at += 1
-    if at > begin and lines.get(at).startswith(b"\\ "):
+    if lines.get(at).startswith(b"\\ "):
         at += 1
     lines.at = at
     if old == new == 0 and not _goes_on(lines):
@@ -211,10 +211,7 @@ def _count_actual(lines: Lines) -> tuple[int, int]:
 
 def _is_border(lines: Lines, at: int) -> bool:
     """Say whether a line, though it may begin like a removed one, ends the hunk above it."""
-    line = lines.get(at)
-    if not line.startswith(b"--"):
-        return False
-    if is_separator(line):
+    if is_separator(lines.get(at)):
         return lines.get(at - 1) == b"\n"
     return begins_file(lines, at) or begins_signature(lines, at)
 

@@ -39,7 +39,7 @@ class Section:
     new_blob: str | None
     """Id after of the ``index`` line, maybe abbreviated; ``None`` also where that holds zeros."""
     similarity: int | None
-    """Per cent, of a rename."""
+    """Per cent, where the headers say it: of a rename."""
     binary: bool
     """A ``GIT binary patch``; its data is not read."""
     hunks: tuple[Hunk, ...]
@@ -71,10 +71,7 @@ class Section:
         if not self.misdated:
             return self.raw
         head, border, rest = self.raw.partition(b"\n@@")
-        undated = (
-            line.partition(b"\t")[0] if line.startswith((b"--- ", b"+++ ")) else line
-            for line in head.split(b"\n")
-        )
+        undated = (line.partition(b"\t")[0] for line in head.split(b"\n"))
         return b"\n".join(undated) + border + rest
 
 
@@ -116,7 +113,7 @@ def read(lines: Lines, begin: int) -> Section | None:
         new_mode=modes[1],
         old_blob=blobs[0],
         new_blob=blobs[1],
-        similarity=similarity if kind is Kind.RENAME else None,
+        similarity=similarity,
         binary=binary,
         hunks=tuple(body),
         line=heading.at + 1,

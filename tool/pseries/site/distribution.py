@@ -197,12 +197,14 @@ def _load(tree: SiteTree, installed: Installed) -> Distribution:
         reason = "it has no RECORD, so it belongs to another package manager"
         raise _refused(tree, installed.name, reason)
     parsed = record.parse(listed.data)
-    package = [
+    package = (
         entry.path
         for entry in parsed.entries
-        if not entry.outside and not entry.path.startswith(f"{info}/")
-    ]
-    if package and all(_EDITABLE.fullmatch(path) for path in package):
+        if not entry.path.startswith(f"{info}/") and not entry.outside
+    )
+    # The first file of a real package ends the search; a link to a checkout has none.
+    first = next(package, None)
+    if first is not None and _EDITABLE.fullmatch(first) and all(map(_EDITABLE.fullmatch, package)):
         raise EditableInstall(installed.name, str(tree.root), None)
     inside = tree.names(info) or ()
     signatures = tuple(f"{info}/{name}" for name in SIGNATURES if name in inside)

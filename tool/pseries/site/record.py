@@ -58,16 +58,16 @@ def parse(data: bytes) -> Record:
     entries, problems = [], []
     seen: set[str] = set()
     for number, row in enumerate(_rows(data), 1):
-        where = f"RECORD row {number}"
         if not row.strip():
             continue
         try:
             entry = _entry(_fields(row))
         except ValueError as error:
-            problems.append(Problem(where, str(error)))
+            problems.append(Problem(f"RECORD row {number}", str(error)))
             continue
         if entry.path in seen:
-            problems.append(Problem(where, f"lists {paths.display(entry.path)} again"))
+            shown = paths.display(entry.path)
+            problems.append(Problem(f"RECORD row {number}", f"lists {shown} again"))
         seen.add(entry.path)
         entries.append(entry)
     return Record(tuple(entries), tuple(problems))
@@ -104,28 +104,27 @@ def rewrite(data: bytes, changes: Mapping[str, tuple[str, int] | None]) -> bytes
             alphabetical order, which is next to its siblings in every layout seen.
     """
     wanted = {paths.encode(path): image for path, image in changes.items()}
-    rows, places = [], []
-    for place, found in enumerate(_rows(data)):
-        row, path = found, _path(found)
-        places.append((path, place))
-        image = wanted.get(path)
-        if path in wanted:
-            row = b"" if image is None else _with(row, image)
-        rows.append(row)
-    ending = b"\r\n" if data[: data.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
+    rows = list(_rows(data))
+    names = [_path(row) for row in rows]
     added = {path: image for path, image in wanted.items() if image is not None}
-    for path in {path for path, _ in places} & added.keys():
-        del added[path]
-    places.sort()
+    for place, path in enumerate(names):
+        if path in wanted:
+            image = wanted[path]
+            rows[place] = b"" if image is None else _with(rows[place], image)
+            added.pop(path, None)
+    ending = b"\r\n" if data[: data.find(b"\n") + 1].endswith(b"\r\n") else b"\n"
+    places = sorted(zip(names, range(len(names)), strict=True)) if added else []
     following: dict[int, bytes] = {}
     for path in sorted(added):
         place = bisect.bisect(places, (path,)) - 1
         before = places[place][1] if place >= 0 else -1
         row = _quoted(path) + _values(added[path]) + ending
         following[before] = following.get(before, b"") + row
-    parts = [following.get(-1, b"")]
-    for place, row in enumerate(rows):
-        parts += (row, following.get(place, b""))
+    parts = rows
+    if following:
+        parts = [following.get(-1, b"")]
+        for place, row in enumerate(rows):
+            parts += (row, following.get(place, b""))
     return _joined([part for part in parts if part], ending)
 
 

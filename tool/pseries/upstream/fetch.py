@@ -6,6 +6,7 @@ reported; the next is tried. What is pinned must match: a file with another hash
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -200,7 +201,13 @@ class _Attempt:
         if self.progress is not None:
             self.progress(f"fetching {tag} from {public(address)}", 0, None)
         try:
-            commit, tree = repository.fetch(address, tag, login)
+            commit, tree = repository.fetch(
+                address,
+                tag,
+                login,
+                certificates=self.settings.cert or os.environ.get("REQUESTS_CA_BUNDLE", ""),
+                proxy=self.settings.proxy,
+            )
         except GitLimit as error:
             raise _NotHere(str(error), silent=True) from None
         except GitFailed as error:

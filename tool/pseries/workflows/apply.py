@@ -255,11 +255,9 @@ def _record_change(
     state = tree.read(installed.record_path)
     if state is None:
         raise AssertionError(installed.record_path)  # it was read when the distribution was found
-    listed = installed.record.paths()
     rows = {
         change.path: None if change.after is None else (change.after.sha256, change.after.size)
         for change in changes
-        if change.after is not None or change.path in listed
     }
     data = record.rewrite(state.data, rows)
     image = Image.of(data, state.mode)

@@ -147,12 +147,11 @@ def survey(
         if (state := tree.read(path)) is not None
     }
     net = patching.expected(manifest, git_files(found), places.keys())
-    recorded = {entry.path: entry.digest for entry in installed.record.entries}
     files = tuple(
         Surveyed(
             places[change.path],
             change.path,
-            _condition(change, found.get(change.path), recorded.get(places[change.path])),
+            _condition(change, found.get(change.path), installed, places[change.path]),
         )
         for change in net
     )
@@ -252,14 +251,17 @@ def _holds(tree: SiteTree, layout: Layout, wanted: Collection[str]) -> bool:
     return all(place is not None and tree.status(place) is not None for place in places)
 
 
-def _condition(change: NetChange, state: FileState | None, recorded: str | None) -> Condition:
+def _condition(
+    change: NetChange, state: FileState | None, installed: Distribution, path: str
+) -> Condition:
     if _is(state, change.before, change):
         return Condition.PRISTINE
     if _is(state, change.after, change):
         return Condition.PATCHED
     if state is None:
         return Condition.MISSING
-    return Condition.OTHER_RELEASE if state.sha256 == recorded else Condition.BY_HAND
+    recorded = (entry.digest for entry in installed.record.entries if entry.path == path)
+    return Condition.OTHER_RELEASE if state.sha256 in recorded else Condition.BY_HAND
 
 
 def _is(state: FileState | None, image: FileImage | None, change: NetChange) -> bool:
