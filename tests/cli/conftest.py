@@ -8,7 +8,7 @@ import pytest
 from tests.workflows.conftest import bench, whole  # noqa: F401 - the same made-up engine
 from typer.testing import CliRunner
 
-from pseries.cli.main import app
+from pseries.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ def pseries() -> Callable[..., Said]:
     """Return a function that runs ``pseries WORDS…``."""
 
     def run(*words: object) -> Said:
-        result = CliRunner().invoke(app, [str(word) for word in words])
+        result = CliRunner().invoke(main.program(list(map(str, words))), list(map(str, words)))
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Said(result.exit_code, result.stdout, result.stderr)

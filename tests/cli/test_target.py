@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer
 from tests.site import faults
 from tests.support import engine
 
+from pseries.cli import main
 from pseries.workflows import apply as applying
 
 if TYPE_CHECKING:
@@ -155,10 +157,29 @@ def test_without_git(here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch)
     assert engine.snapshot(here.site) == before
 
 
+def test_every_command_is_known_to_its_family():
+    everything = {
+        command.name or command.callback.__name__ for command in _commands(main.program())
+    }
+    listed = [command for commands in main.FAMILIES.values() for command in commands]
+    assert everything == set(listed)
+    assert len(listed) == len(set(listed))
+    for family, commands in main.FAMILIES.items():
+        for command in commands:
+            alone = main.program(["--debug", command, "--help"])
+            found = {each.name or each.callback.__name__ for each in _commands(alone)}
+            assert found == set(main.FAMILIES[family])
+
+
+def _commands(app: typer.Typer) -> list[Any]:
+    return [*app.registered_commands, *app.registered_groups]
+
+
 def test_start_up_imports_no_more_than_it_needs():
     """`status` and `--help` must not pay for the network, repository or table libraries."""
     code = (
-        "import sys; from pseries.cli import main; from pseries.workflows import apply, status;"
+        "import sys; from pseries.cli import main; main.program(); from pseries.workflows import"
+        " apply, status;"
         "print(sorted({'git', 'requests', 'pypi_simple', 'rich', 'tomlkit', 'unidiff', 'pydantic',"
         " 'packaging', 'filelock', 'platformdirs'} & set(sys.modules)))"
     )

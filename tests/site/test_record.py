@@ -42,7 +42,7 @@ def test_every_row_is_read_as_the_csv_module_reads_it() -> None:
     assert [entry.path for entry in parsed.entries] == [row[0] for row in rows]
     init = parsed.entries[2]
     assert (init.algorithm, init.digest, init.size) == ("sha256", hashlib.sha256().hexdigest(), 0)
-    assert parsed.entries[-1] == record.Entry("eng-1.0.dist-info/RECORD", None, None, None)
+    assert parsed.entries[-1] == record.Entry("eng-1.0.dist-info/RECORD", None, None)
     assert [entry.path for entry in parsed.entries if entry.outside] == [
         "../../../bin/eng",
         "/etc/absolute",

@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pseries import __version__
-from pseries.cli import build, rebase, render, series, target, upstream
+from pseries.cli import render
 from pseries.cli.failures import Boundary
 
-app = typer.Typer(
-    name="pseries",
-    help="Keep local changes to fast-moving Python packages alive.",
-    cls=Boundary,
-    no_args_is_help=True,
-    rich_markup_mode=None,  # rich takes longer to import than `status` to run
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-series.register(app)
-target.register(app)
-upstream.register(app)
-rebase.register(app)
-build.register(app)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FAMILIES = {
+    "series": ("list", "show", "lint", "lock"),
+    "target": ("apply", "status", "rollback", "recover"),
+    "upstream": ("upstream",),
+    "rebase": ("rebase", "range-diff"),
+    "build": ("build-wheel", "build-sdist", "build-kit", "index"),
+}
+"""The modules beside this one, and the commands that each of them adds."""
+
+
+def program(words: Sequence[str] = ()) -> typer.Typer:
+    """Return the program, with all commands unless ``words`` name one.
+
+    Typer makes every command that is registered before it looks at the first word, which takes
+    longer than ``pseries status`` itself; so only the family that is asked for is.
+    """
+    app = typer.Typer(
+        name="pseries",
+        help="Keep local changes to fast-moving Python packages alive.",
+        cls=Boundary,
+        no_args_is_help=True,
+        rich_markup_mode=None,  # rich takes longer to import than `status` to run
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_top)
+    command = next((word for word in words if not word.startswith("-")), None)
+    asked = [family for family, commands in FAMILIES.items() if command in commands]
+    for family in asked or FAMILIES:
+        import_module(f"pseries.cli.{family}").register(app)
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -32,7 +54,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _top(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an expected failure too.")
@@ -47,4 +68,4 @@ def _top(
 
 def run() -> None:
     """Entry point of the ``pseries`` command."""
-    app()
+    program(sys.argv[1:])()

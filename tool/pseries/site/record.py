@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import binascii
 import bisect
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import Problem, TargetRefused
@@ -26,15 +27,29 @@ _HASHES = ("sha256", "sha384", "sha512")
 
 
 _STANDARD = bytes.maketrans(b"-_", b"+/")
+_USUAL = re.compile(rb"([!#-+.-~\-]+),(sha256=[A-Za-z0-9_-]{43}),([0-9]{1,18})\r?\n")
+"""Nearly every row there is: thousands of them are read each time a series is applied."""
 
 
 class Entry(NamedTuple):
-    """One row: path as written, hash as algorithm and hex digits, size; ``None`` where empty."""
+    """One row: path and hash as written, size; ``None`` where empty."""
 
     path: str
-    algorithm: str | None
-    digest: str | None
+    hashed: str | None
     size: int | None
+
+    @property
+    def algorithm(self) -> str | None:
+        """The name of the hash."""
+        return None if self.hashed is None else self.hashed.partition("=")[0]
+
+    @property
+    def digest(self) -> str | None:
+        """The hash in hex digits."""
+        if self.hashed is None:
+            return None
+        text = paths.encode(self.hashed.partition("=")[2])
+        return binascii.a2b_base64(text.translate(_STANDARD) + b"==").hex()
 
     @property
     def outside(self) -> bool:
@@ -55,16 +70,22 @@ class Record(NamedTuple):
 
 def parse(data: bytes) -> Record:
     """Return the entries of a RECORD; malformed and doubled rows become problems, not errors."""
-    entries, problems = [], []
+    entries: list[Entry] = []
+    problems: list[Problem] = []
     seen: set[str] = set()
     for number, row in enumerate(_rows(data), 1):
-        if not row.strip():
+        usual = _USUAL.fullmatch(row)
+        if usual is not None:
+            path, hashed, size = usual.groups()
+            entry = Entry(path.decode("ascii"), hashed.decode("ascii"), int(size))
+        elif not row.strip():
             continue
-        try:
-            entry = _entry(_fields(row))
-        except ValueError as error:
-            problems.append(Problem(f"RECORD row {number}", str(error)))
-            continue
+        else:
+            try:
+                entry = _entry(_fields(row))
+            except ValueError as error:
+                problems.append(Problem(f"RECORD row {number}", str(error)))
+                continue
         if entry.path in seen:
             shown = paths.display(entry.path)
             problems.append(Problem(f"RECORD row {number}", f"lists {shown} again"))
@@ -105,7 +126,8 @@ def rewrite(data: bytes, changes: Mapping[str, tuple[str, int] | None]) -> bytes
     """
     wanted = {paths.encode(path): image for path, image in changes.items()}
     rows = list(_rows(data))
-    names = [_path(row) for row in rows]
+    plain = b'"' not in data
+    names = [row.rstrip(b"\r\n").partition(b",")[0] if plain else _path(row) for row in rows]
     added = {path: image for path, image in wanted.items() if image is not None}
     for place, path in enumerate(names):
         if path in wanted:
@@ -159,8 +181,6 @@ def _fields(row: bytes) -> list[str]:
 
 
 def _path(row: bytes) -> bytes:
-    if b'"' not in row:
-        return row.rstrip(b"\r\n").partition(b",")[0]
     return paths.encode("".join(_fields(row)[:1]))
 
 
@@ -172,22 +192,20 @@ def _entry(fields: list[str]) -> Entry:
         raise ValueError("has no path")
     if size and not (size.isascii() and size.isdigit() and len(size) < 19):
         raise ValueError(f"has the size {size[:40]!r}")
-    number = int(size) if size else None
-    if not hashed:
-        return Entry(path, None, None, number)
-    algorithm, _, text = hashed.partition("=")
+    entry = Entry(path, hashed or None, int(size) if size else None)
     try:
-        raw = binascii.a2b_base64(paths.encode(text).translate(_STANDARD) + b"==")
+        _ = entry.digest
     except ValueError as error:  # binascii.Error is one
         raise ValueError(f"has the hash {hashed[:80]!r}") from error
-    return Entry(path, algorithm, raw.hex(), number)
+    return entry
 
 
 def _difference(tree: SiteTree, entry: Entry) -> str | None:
-    if entry.algorithm not in (None, *_HASHES):
-        return f"is recorded with {entry.algorithm[:20]!r}, which is not a safe hash"
+    algorithm = entry.algorithm
+    if algorithm is not None and algorithm not in _HASHES:
+        return f"is recorded with {algorithm[:20]!r}, which is not a safe hash"
     try:
-        found = tree.digest(entry.path, entry.algorithm or "sha256")
+        found = tree.digest(entry.path, algorithm or "sha256")
     except TargetRefused as error:
         return error.reason
     if found is None:
