@@ -2,8 +2,9 @@
 
     PYTHONPATH=tool python bench/import_sdist.py vllm-0.26.0.tar.gz [--runs 5]
 
-Both are whole processes on the same disk, one after the other, in turn. Ours verifies the file by
-sha256, checks every member and fsyncs; the other does none of it.
+Both are whole processes that work into a repository which is there already, on the same disk, one
+after the other, in turn. Ours verifies the file by sha256, checks every member and fsyncs; the
+other does none of it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 
 from pseries.upstream import archive
+from pseries.upstream.store import Store
 
 OURS = """
 import sys
@@ -66,9 +68,9 @@ def by_git(sdist: Path, folder: Path) -> float:
     git = shutil.which("git") or "git"
     sealed = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
     who = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
+    subprocess.run([git, "init", "--quiet"], cwd=folder, check=True, env=sealed)
     start = time.perf_counter()
     subprocess.run([shutil.which("tar") or "tar", "xzf", sdist], cwd=folder, check=True)
-    subprocess.run([git, "init", "--quiet"], cwd=folder, check=True, env=sealed)
     subprocess.run([git, "add", "-A"], cwd=folder, check=True, env=sealed)
     subprocess.run([git, *who, "commit", "--quiet", "-m", "x"], cwd=folder, check=True, env=sealed)
     return time.perf_counter() - start
@@ -76,6 +78,9 @@ def by_git(sdist: Path, folder: Path) -> float:
 
 def by_pseries(sdist: Path, said: archive.Named, cache: Path) -> tuple[float, int]:
     release = (said.distribution, str(said.version), str(sdist), str(cache))
+    store = Store.open(said.distribution, cache)
+    with store.lock():
+        store.repository()
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-c", OURS, *release], stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import hashlib
 import json
 import os
@@ -31,7 +32,7 @@ from pseries.git import merge
 from pseries.git.merge import MergeStore, Sides
 from pseries.upstream import fetch, settings
 from pseries.upstream.store import Store
-from pseries.workflows import catalog, release
+from pseries.workflows import catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,13 +81,25 @@ def run(command: list[str], cwd: Path, env: dict[str, str] | None = None) -> Tim
         command, cwd=cwd, env={**os.environ, **(env or {})},
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
+    memory = 0
+    while (ended := os.wait4(child.pid, os.WNOHANG))[0] == 0:
+        memory = max(memory, peak(child.pid))
+        time.sleep(0.005)
     said = child.stderr.read() if child.stderr else b""
-    _, status, usage = os.wait4(child.pid, 0)
+    _, status, usage = ended
     seconds = time.perf_counter() - begin
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         sys.exit(f"{' '.join(command[:6])} …: {child.returncode}\n{said.decode()[-2000:]}")
-    return Timed(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+    return Timed(seconds, usage.ru_utime + usage.ru_stime, memory)
+
+
+def peak(pid: int) -> int:
+    """Return the most memory a process has had since it began; ``ru_maxrss`` holds ours as well."""
+    with contextlib.suppress(OSError, IndexError):
+        status = Path(f"/proc/{pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    return 0
 
 
 def git(*arguments: str, cwd: Path, stdin: bytes = b"") -> str:
@@ -165,7 +178,8 @@ def made_up(folder: Path, store: MergeStore, changes: list[Probe]) -> None:
         names.append(name)
     (series / "series").write_text("".join(f"{name}\n" for name in names))
     shutil.copy(ROOT / "series" / SERIES / "series.toml", series)
-    release.lock_folder(SERIES, catalog.Location(folder / "series", "the bench's"), offline=True)
+    words = ["lock", SERIES, "--offline", "--series-dir", str(folder / "series")]
+    run([sys.executable, "-m", "pseries", *words], ROOT, environment(folder / "series"))
 
 
 def commits(folder: Path, name: str, changes: list[tuple[str, bytes]]) -> None:

@@ -54,6 +54,18 @@ def test_rollback_takes_a_name_a_folder_or_both(here: Bench, pseries: Run):
     assert (said.code, (here.site / ".pseries").exists()) == (0, False)
 
 
+def test_a_name_is_not_taken_for_the_folder_of_the_series(
+    here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch
+):
+    """Inside `series/` a folder has the name of the series; it is no site-packages folder."""
+    pseries("apply", "eng-1.0", here.site)
+    monkeypatch.chdir(here.series_dir)
+    said = pseries("rollback", "--purge", "eng-1.0")
+    assert said.code == 1
+    assert "eng-1.0 is not applied" in said.err
+    assert pseries("status", here.site).out.startswith("eng-1.0: clean")
+
+
 def test_check(here: Bench, pseries: Run):
     said = pseries("apply", "--check", "eng-1.0", here.site)
     assert (said.code, "applies" in said.out) == (0, True)

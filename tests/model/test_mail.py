@@ -87,6 +87,14 @@ def test_plain_words():
             "",
             (),
         ),
+        (b"\nFix: one\n", "Fix: one", "", ()),
+        (b"Fix: one\n\nWhy.\n", "Fix: one", "Why.", ()),
+        (b"  Words\nSubject: T\n\nWhy.\n", "Words", "Subject: T\n\nWhy.", ()),
+        (b"Foo: x\n more\nOrigin: y\n\nT\n", "T", "", (("Origin", "y"),)),
+        (b"Description: T\n more\n\nWhy.\n", "T", "more\n\nWhy.", ()),
+        (b"Description: T\n\nWhy.\n", "T", "Why.", ()),
+        (b"Subject: T\n---\n", "T", "", ()),
+        (b"Subject: \xc3\xa9 =?utf-8?q?a?=\n", "é =?utf-8?q?a?=", "", ()),
         (b"Title\n\nWhy.\n\nBug: 1\nFoo: 2\n", "Title", "Why.", (("Bug", "1"), ("Foo", "2"))),
         (b"Title\n\nWhy.\n\nBug: 1\nnot one\n", "Title", "Why.\n\nBug: 1\nnot one", ()),
         (b"Subject: T\n\nBug: 1\n more\n", "T", "", (("Bug", "1\n more"),)),
@@ -94,6 +102,7 @@ def test_plain_words():
         (b"Subject: [PATCH] [Bugfix] T\n", "[Bugfix] T", "", ()),
         (b"Subject: [RFC PATCH v2 1/3] T\n", "T", "", ()),
         (b"Subject: [Bugfix] T\n", "[Bugfix] T", "", ()),
+        (b"Subject: T of [PATCH] files\n", "T of [PATCH] files", "", ()),
         (b"Subject: =?utf-8?q?caf=C3=A9?=\n", "café", "", ()),
         (b"Subject: =?nonsense?q?caf=C3=A9?=\n", "=?nonsense?q?caf=C3=A9?=", "", ()),
         (b"Subject: =?utf-8?b?a?=\n", "=?utf-8?b?a?=", "", ()),
@@ -109,6 +118,7 @@ def test_other_headers(raw, subject, body, trailers):
 def test_authors_with_special_characters_are_unquoted():
     assert mail.read(b'Subject: x\nFrom: "J. \\"Q\\" Doe" <d@e>\n').author == 'J. "Q" Doe <d@e>'
     assert mail.read(b"Subject: x\nFrom: d@e\n").author == "d@e"
+    assert mail.read(b'Subject: x\nFrom: " <d@e>\n').author == '" <d@e>'
 
 
 # --- writing ----------------------------------------------------------------------------------
@@ -245,6 +255,7 @@ TOP = b"From: D <d@e>\nSubject: s\n"
         (b"Upstream-Status: Pending\nDescription: d\n\nMore.\n",
          b"Upstream-Status: NEW\nDescription: d\n\nMore.\n"),
         (b"", b"Upstream-Status: NEW\n\n"),
+        (b"\n", b"Upstream-Status: NEW\n\n\n"),
     ],
 )  # fmt: skip
 def test_setting_a_trailer_touches_one_line(before, after):

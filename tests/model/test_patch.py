@@ -286,6 +286,7 @@ UNDER = b"@@ -1,3 +1,4 @@\n a = 1\n b = 2\n c = 3\n+guard_1()\n+guard_2()\n+guar
         (EDIT + b"--\n", "announces 2 old and 2 new lines, contains 3 and 2"),
         (EDIT + b"--- a/x\n", "announces 2 old and 2 new lines, contains 3 and 2"),
         (EDIT + b"\n\n-x\n", "announces 2 old and 2 new lines, contains 5 and 4"),
+        (EDIT + b"-- \n\n", "announces 2 old and 2 new lines, contains 3 and 2"),
         (EDIT + b"---\n" + OTHER, "announces 2 old and 2 new lines, contains 3 and 2"),
         (b"@@ -1,1 +1,4 @@\n a\n+b\n\n", "announces 1 old and 4 new lines, contains 1 and 2"),
         (b"@@ -1,4 +1,1 @@\n a\n-b\n\n", "announces 4 old and 1 new lines, contains 2 and 1"),
@@ -338,6 +339,8 @@ def test_f08_what_may_follow_the_counted_lines(after):
     ("after", "what"),
     [
         (b"2.39.5\n", "text between the files of the patch: '2.39.5'"),
+        (b"x\n2.39.5\n", "text between the files of the patch: 'x'"),
+        (b"x" * 61 + b"\n", "x" * 60 + "…'"),
         (b"\\ No newline at end of file\n\\ x\n", "text between the files"),
         (b"\n@@ -9,2 +9,2 @@\n a\n-b\n+c\n", "a hunk without a file header"),
         (b"Only in eng: x.py\n", "stands for a change that the patch does not hold"),
@@ -348,6 +351,10 @@ def test_f08_what_may_follow_the_counted_lines(after):
 )
 def test_f08_what_may_not_follow_the_counted_lines(after, what):
     assert what in refused(GIT + SIDES + EDIT + after)[0]
+
+
+def test_f08_what_follows_a_stray_line_is_looked_at_too():
+    assert len(refused(GIT + SIDES + EDIT + b"x\n" + OTHER + b"y\n" + modes(b"a/z b/q"))) == 3
 
 
 def test_p07_a_signature_swallowed_by_a_hunk_that_counts_too_much():
@@ -661,7 +668,7 @@ def test_a_strip_level_drops_components_and_leaves_at_least_one():
     for old, new in ((b"python/a.py", b"b.py"), (b"b.py", b"python/a.py")):
         short = renamed(old, new, b"a/" + old + b" b/" + new)
         assert "nothing is left of the name" in refusal(short, 2)
-    assert "b/y'" in refusal(modes(b"a/x b/y"), 0)[-5:]
+    assert refusal(modes(b"a/x b/y"), 0).endswith("from 'diff --git a/x b/y'")
     unprefixed = renamed(b"eng/a.py", b"eng/b.py", b"eng/a.py eng/b.py")
     assert only(unprefixed, 0).old == "eng/a.py"
 
@@ -736,6 +743,11 @@ def test_p04_the_epoch_on_a_file_that_is_there_means_nothing_and_git_never_sees_
     assert parsed.diff == SIDES + EDIT
     assert git_numstat(parsed) == patch.numstat(parsed)
     assert patch.second_opinion(parsed) == ()
+
+
+def test_p04_git_s_own_headers_are_fed_to_git_as_they_are():
+    data = GIT + b"--- a/eng/mod.py%b\n+++ b/eng/mod.py%b\n" % (EPOCH, EPOCH) + EDIT
+    assert read(data).diff == data
 
 
 def test_p04_another_hour_of_1970_is_a_date_like_any_other():
@@ -815,7 +827,7 @@ def test_p05_what_cannot_be_put_into_a_tree_safely_is_refused(data, what):
 def test_the_name_in_messages_is_the_one_that_counts():
     stub = b"Binary files x and y differ\n"
     moved = renamed(b"a.py", b"b.py", b"a/a.py b/b.py") + stub
-    assert "b.py is binary" in refusal(moved)
+    assert ": b.py is binary" in refusal(moved)
     quoted = b'diff --git "a/caf\\303\\251" "b/caf\\303\\251"\n' + INDEX + stub
     assert ": café is binary" in refused(quoted)[0]
     gone = b"--- a/eng/old.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n"
@@ -862,6 +874,16 @@ def test_p06_a_combined_diff_is_refused(start):
 def test_the_same_path_in_two_sections_is_refused(second):
     for data in (GIT + SIDES + EDIT + second, second + GIT + SIDES + EDIT):
         assert "eng/mod.py is named twice, first on line 1" in refusal(data)
+
+
+def test_a_path_that_goes_in_one_section_and_comes_in_another_is_refused():
+    gone = b"diff --git a/x b/x\ndeleted file mode 100644\n"
+    made = b"diff --git a/x b/x\nnew file mode 100644\n"
+    moved_away = renamed(b"x", b"y", b"a/x b/y")
+    moved_here = renamed(b"y", b"x", b"a/y b/x")
+    for one, two in ((gone, made), (gone, moved_here), (made, moved_away)):
+        assert "x is named twice" in refusal(one + two)
+        assert "x is named twice" in refusal(two + one)
 
 
 def test_renames_may_swap_or_chain_but_not_meet():
@@ -913,6 +935,11 @@ def test_p07_prose_that_begins_like_a_file_header_is_prose():
     parsed = read(prose + GIT + SIDES + EDIT)
     assert parsed.header.raw == prose
     assert git_numstat(parsed) == patch.numstat(parsed)
+
+
+@pytest.mark.parametrize("head", [b"---x\n+++ b/x\n", b"--- a/x\n\n", b"-- \n+++ b/x\n"])
+def test_p07_a_hunk_needs_both_lines_above_it(head):
+    assert "a hunk without a file header" in refusal(head + EDIT)
 
 
 def test_p07_a_message_may_speak_of_other_diffs_above_the_separator():
@@ -996,7 +1023,9 @@ def test_p09_other_kinds_of_diff_above_a_good_one_are_not_lost_without_a_word():
     ],
 )
 def test_p09_hunks_without_any_context_are_refused(body):
-    assert "has no context" in refused(GIT + SIDES + body)[0]
+    problems = refused(GIT + SIDES + body)
+    assert len(problems) == body.count(b"@@ -")
+    assert all("has no context" in problem for problem in problems)
 
 
 @pytest.mark.parametrize(
@@ -1152,6 +1181,10 @@ def test_p02_all_sections_count_except_new_files():
     assert patch.fitting_strips("t.patch", NEW, set()) == (1, 2)
 
 
+def test_p01_the_usual_level_need_not_fit():
+    assert patch.fitting_strips("t.patch", modes(b"x x"), {"x"}) == (0,)
+
+
 def test_p01_a_patch_that_is_refused_at_every_level_says_why():
     with pytest.raises(PatchRefused, match="announces"):
         patch.fitting_strips("t.patch", GIT + SIDES + UNDER, set())
@@ -1175,6 +1208,17 @@ def test_unidiff_disagreement_is_told():
     assert "2 files in one section" in differing(raw=section.raw + OTHER)[0]
     assert "cannot read eng/mod.py" in differing(raw=section.raw.replace(b" flag = 0\n", b""))[0]
     assert differing(hunks=()) == []
+    decorated = section.raw.replace(b"a/eng/mod.py\n+++", b"a/eng/mod.py.orig\n+++")
+    assert "reads the name 'a/eng/mod.py.orig'" in differing(raw=decorated)[0]
+    plain = decorated[len(GIT) :]
+    assert differing(raw=plain) == []
+    assert "where we read 'eng/x.py'" in differing(raw=plain, new="eng/x.py")[0]
+
+
+def test_unidiff_is_not_asked_how_to_split_a_diff_git_line():
+    name = b"eng/A b.py"
+    data = b"diff --git %b %b\n--- %b\t\n+++ %b\t\n" % (name, name, name, name) + EDIT
+    assert patch.second_opinion(read(data, 0)) == ()
 
 
 def test_unidiff_reads_lines_with_other_separators_and_bytes_as_we_do():

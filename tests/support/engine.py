@@ -57,7 +57,7 @@ summary = "a test"
 label = "t.1"
 {top}
 [upstream]
-distribution = "eng"
+distribution = "{distribution}"
 version = "{version}"
 {rest}
 """
@@ -134,11 +134,14 @@ def make_series(
     top: str = "",
     rest: str = "",
     order: str | None = None,
+    distribution: str = "eng",
 ) -> Path:
     """Write a series folder below ``folder`` and return it."""
     series = folder / name
     series.mkdir(parents=True)
-    (series / "series.toml").write_text(TOML.format(version=version, top=top, rest=rest))
+    (series / "series.toml").write_text(
+        TOML.format(version=version, top=top, rest=rest, distribution=distribution)
+    )
     (series / "series").write_text(
         "".join(f"{each}\n" for each in patches) if order is None else order
     )

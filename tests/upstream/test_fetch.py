@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -28,15 +29,15 @@ from pseries.upstream.fetch import (
 )
 from pseries.upstream.imports import add_folder
 from pseries.upstream.settings import Index, Settings
+from pseries.upstream.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.support.index_server import IndexServer
 
     from pseries.upstream.release import Release
-    from pseries.upstream.store import Store
 
 FILES = {"eng/a.py": b"a = 1\n"}
 SDIST = archives.sdist("eng", "1.0", FILES)
@@ -369,6 +370,25 @@ def test_waiting_for_another_process_is_said(
     with fetching.store.lock(), pytest.raises(StoreBusy):
         fetching()
     assert fetching.events == [StoreInUse("eng")]
+
+
+def test_what_another_process_brought_meanwhile_is_taken(
+    fetching: Fetching, index: IndexServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.add("eng", NAME, WHEEL)
+    lock = Store.lock
+
+    @contextlib.contextmanager
+    def late(store: Store, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+        monkeypatch.setattr(Store, "lock", lock)
+        fetching()
+        index.requests.clear()
+        with store.lock(waiting):
+            yield
+
+    monkeypatch.setattr(Store, "lock", late)
+    assert fetching().source == "wheel"
+    assert index.requests == []
 
 
 @pytest.mark.parametrize("wrong", [{"version": "latest"}, {"root": "../x"}, {"root": "/x"}])

@@ -170,8 +170,11 @@ def test_credentials_go_to_their_host_and_nowhere_else(
         settings = Settings(indexes=(Index(f"{host}/simple/", index.login),))
         with Client(settings) as client:
             assert client.download(only(client), tmp_path).read_bytes() == WHEEL
+            index.page = f'<a href="{other.url}/files/eng/{NAME}">{NAME}</a>'.encode()
+            index.page_type = "text/html"
+            client.download(only(client), tmp_path / "again")
         assert all(asked.startswith("Basic ") for _, _, asked in index.requests)
-        assert [asked for _, _, asked in other.requests] == [""]
+        assert [asked for _, _, asked in other.requests] == ["", ""]
     nobody = Client(Settings(indexes=(Index(index.simple),)))
     with nobody, pytest.raises(IndexUnreachable, match="it refuses access: status 401"):
         nobody.project("eng")
@@ -188,6 +191,21 @@ def test_netrc_is_honoured(
     index.add("eng", NAME, WHEEL)
     with Client(Settings(indexes=(Index(index.simple),))) as client:
         assert len(client.project("eng").files) == 1
+
+
+def test_no_server_leads_to_a_file_of_this_machine(
+    index: IndexServer, client: Client, tmp_path: Path
+) -> None:
+    secret = tmp_path / "files" / "eng" / NAME
+    secret.parent.mkdir(parents=True)
+    secret.write_bytes(WHEEL)
+    index.add("eng", NAME, WHEEL)
+    index.redirect_files_to = f"file://{tmp_path}"
+    with pytest.raises(IndexUnreachable, match="redirects to a file of this machine"):
+        client.download(only(client), tmp_path)
+    index.page = f'<a href="file://{secret}">{NAME}</a>'.encode()
+    index.page_type = "text/html"
+    assert client.project("eng").files == ()
 
 
 def test_plain_http_needs_trust(index: IndexServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,7 +391,7 @@ def test_remote_wheels_are_not_trusted(index: IndexServer, client: Client) -> No
     for number, (member, reason) in enumerate(
         (
             (ZipMember(b"eng/a.py", b"x", crc=1, local_crc=1), "cannot be read"),
-            (ZipMember(b"eng/a.py", b"x", flags=1), "encrypted"),
+            (ZipMember(b"eng/a.py", b"x", flags=1), "the member is encrypted"),
             (ZipMember(b"eng/a.py", b"x", mode=0o120777), "link or device"),
             (ZipMember(b"eng/a.py", b"x", size=100 << 20), "more than 64 MiB"),
             (ZipMember(b"eng/a.py", b"xyz", packed=b"\xff\xff\xff"), "cannot be read"),

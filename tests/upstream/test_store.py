@@ -45,9 +45,11 @@ def test_an_empty_store_makes_nothing(store: Store) -> None:
 
 
 def test_a_release_comes_back(store: Store) -> None:
+    put(store, "1.10", {**FILES, "new": b""}, "/y")
     put(store, "1.0")
-    put(store, "1.1", {**FILES, "new": b""}, "/y")
-    first, second = store.releases()
+    put(store, "1.9")
+    first, _, second = store.releases()
+    assert second.version == "1.10"
     assert (first.distribution, first.version, first.origin) == ("eng", "1.0", "/x")
     assert store.find("1.0") == store.find("v1.00") == first
     assert store.find("1") is None
@@ -114,6 +116,10 @@ def test_a_record_that_is_not_ours_is_an_error(store: Store) -> None:
     with pytest.raises(StoreUnreadable):
         store.releases()
     assert store.find("1.0") == release
+    store.repository().delete_tag("pseries/2.0")
+    store.repository().set_tag("pseries/latest", tag)
+    with pytest.raises(StoreUnreadable, match="Invalid version"):
+        store.releases()
 
 
 def test_an_error_in_the_middle_changes_nothing(store: Store) -> None:

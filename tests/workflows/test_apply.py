@@ -549,3 +549,122 @@ def test_killed_at_every_file_changing_call(bench: Bench, whole: Series, job: st
     assert number > 40
     assert outcomes == {"nothing", "rolled back", "rolled forward"}
     assert content(bench.site) == new
+
+
+# --- nothing is lost ----------------------------------------------------------------------------
+
+
+def test_another_state_of_an_applied_series_is_refused(bench: Bench, whole: Series):
+    """Its receipt, and with it the only copy of the original files, must not be replaced."""
+    after = {**engine.FILES, "eng/core.py": CHANGED["eng/core.py"]}
+    first = bench.series({"1.patch": bench.patch(dict(engine.FILES), after)}, name="eng-1.0-s")
+    applying.apply(first, bench.site)
+    after = {**engine.FILES, "eng/nvidia/ops.py": CHANGED["eng/nvidia/ops.py"]}
+    subprocess.run(["rm", "-rf", str(bench.series_dir / "eng-1.0-s")], check=True)
+    second = bench.series({"1.patch": bench.patch(dict(engine.FILES), after)}, name="eng-1.0-s")
+    refused(bench, second, errors.OtherDigest)
+    rolling.rollback(bench.site, None)
+    assert content(bench.site) == engine.FILES
+
+
+def test_a_series_of_the_same_name_on_another_package(bench: Bench, whole: Series):
+    applying.apply(whole, bench.site)
+    files = {"foo/core.py": engine.MODULE}
+    engine.add_release(files, bench.tmp / "foo", version="1.0", name="foo")
+    engine.install(bench.site, files, name="foo")
+    after = {"foo/core.py": CHANGED["eng/core.py"]}
+    folder = engine.make_series(
+        bench.tmp / "others", {"1.patch": bench.patch(files, after)}, distribution="foo"
+    )
+    other = engine.locked(folder)
+    assert other.name == whole.name
+    applying.apply(other, bench.site)
+    assert [each.distribution for each in status(bench.site).series] == ["eng", "foo"]
+    for _ in range(2):
+        rolling.rollback(bench.site, "eng-1.0")
+    assert content(bench.site) == {**engine.FILES, **files, **_metadata(bench.site)}
+
+
+def _metadata(site: Path) -> dict[str, bytes]:
+    found = (site / "foo-1.0.dist-info").iterdir()
+    return {str(path.relative_to(site)): path.read_bytes() for path in found}
+
+
+def test_what_is_still_there_cannot_be_forgotten(bench: Bench, whole: Series):
+    applying.apply(whole, bench.site)
+    before = engine.snapshot(bench.site)
+    with pytest.raises(errors.StillInPlace):
+        rolling.rollback(bench.site, None, forget=True)
+    assert engine.snapshot(bench.site) == before
+
+
+def test_an_edit_by_hand_makes_no_receipt_void(bench: Bench):
+    """Every file of the series and RECORD were edited: the backups are all that is left."""
+    after = {**engine.FILES, "eng/core.py": CHANGED["eng/core.py"]}
+    series = bench.series({"1.patch": bench.patch(dict(engine.FILES), after)})
+    applying.apply(series, bench.site)
+    with (bench.site / "eng/core.py").open("ab") as file:
+        file.write(b"# mine\n")
+    with (bench.site / "eng-1.0.dist-info/RECORD").open("ab") as file:
+        file.write(b"eng/extra.txt,,\n")
+    after = {**engine.FILES, "eng/nvidia/ops.py": CHANGED["eng/nvidia/ops.py"]}
+    other = bench.series({"1.patch": bench.patch(dict(engine.FILES), after)}, name="eng-1.0-other")
+    assert applying.apply(other, bench.site).void == ()
+    rolling.rollback(bench.site, "eng-1.0-other")
+    with pytest.raises(errors.ChangedSince):
+        rolling.rollback(bench.site, None)
+    done = rolling.rollback(bench.site, None, force=True)
+    assert {path for path, _ in done.kept} == {"eng/core.py", "eng-1.0.dist-info/RECORD"}
+    assert content(bench.site) == engine.FILES
+
+
+# --- files without a sure place -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {**engine.FILES, "eng2/x.py": b"X = 1\n"},
+        {**engine.FILES, "solo.py": b"X = 1\n"},
+        {
+            **{path: data for path, data in engine.FILES.items() if path != "eng/net.py"},
+            "eng3/net.py": engine.FILES["eng/net.py"],
+        },
+    ],
+)
+def test_new_modules_beside_the_package_are_not_left_out(bench: Bench, after: dict[str, bytes]):
+    series = bench.series({"1.patch": bench.patch(dict(engine.FILES), after)})
+    refused(bench, series, errors.Unplaceable)
+
+
+def test_a_mode_that_the_wheel_lost(bench: Bench):
+    patch = engine.message() + (
+        b"diff --git a/eng/tool.sh b/eng/tool.sh\nold mode 100755\nnew mode 100644\n"
+    )
+    after = {**engine.FILES, "eng/core.py": CHANGED["eng/core.py"]}
+    both = patch + engine.diff(dict(engine.FILES), after, bench.tmp / "both")
+    series = bench.series({"1.patch": both})
+    (bench.site / "eng/tool.sh").chmod(0o644)
+    assert applying.apply(series, bench.site).action is Action.APPLIED
+    assert (bench.site / "eng/tool.sh").stat().st_mode & 0o777 == 0o644
+    assert applying.apply(series, bench.site).action is Action.ALREADY
+    rolling.rollback(bench.site, None)
+    assert content(bench.site) == engine.FILES
+
+
+def test_a_relocation_onto_another_file_of_the_series(bench: Bench):
+    both = {**engine.FILES, "eng/ppu/ops.py": engine.FILES["eng/nvidia/ops.py"]}
+    engine.add_release(both, bench.tmp / "both", version="2.0")
+    after = {
+        **both,
+        "eng/nvidia/ops.py": CHANGED["eng/nvidia/ops.py"],
+        "eng/ppu/ops.py": CHANGED["eng/nvidia/ops.py"],
+    }
+    series = bench.series(
+        {"1.patch": bench.patch(both, after)}, name="eng-2.0", version="2.0", rest=RELOCATE
+    )
+    vendor = {path: data for path, data in both.items() if "nvidia" not in path}
+    site = engine.install(bench.tmp / "vendor", vendor, "2.0")
+    with pytest.raises(errors.SeriesInvalid) as caught:
+        applying.apply(series, site)
+    assert "would hold both" in str(caught.value)

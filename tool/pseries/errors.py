@@ -558,6 +558,29 @@ class ReplacedUnderneath(Refused):
         )
 
 
+class StillInPlace(Refused):
+    """A series was to be forgotten although its package was not replaced."""
+
+    series: str
+    distribution: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.distribution} was not replaced since {self.series} was applied: forgetting it"
+            " would lose the only copy of the original files"
+        )
+
+
+class Unplaceable(Refused):
+    """Nobody can say whether an installed package would carry files of a series."""
+
+    series: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"series {self.series} has files without a sure place:{listing(self.problems)}"
+
+
 def _place(site: str, path: str) -> str:
     return f"{site}/{path}".encode("utf-8", "backslashreplace").decode() if path else site
 

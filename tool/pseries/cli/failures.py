@@ -106,6 +106,8 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.NotOnTop: lambda e: f"take {e.above[-1]} off first: pseries rollback {e.above[-1]}",
     errors.ChangedSince: lambda _: "put them back, or keep them aside: pseries rollback --force",
     errors.ReplacedUnderneath: lambda e: f"pseries rollback --forget {e.series}",
+    errors.StillInPlace: lambda e: f"pseries rollback {e.series}",
+    errors.Unplaceable: lambda e: f"pseries build-wheel {e.series} --from-source",
     errors.UpstreamInvalid: lambda _: "correct it and run the command again",
     errors.ArchiveRefused: lambda _: "do not use this file; report it to whoever publishes it",
     errors.FolderRefused: lambda _: "give a checkout, or an untouched site-packages folder",

@@ -154,7 +154,7 @@ def rollback(
     from pseries.errors import NotApplied
     from pseries.workflows import rollback as rolling
 
-    if site_packages is None and python is None and series is not None and Path(series).is_dir():
+    if site_packages is None and python is None and series is not None and _is_site(series):
         site_packages, series = Path(series), None  # `pseries rollback SITE_PACKAGES`
     site = _site(site_packages, python, None)
     try:
@@ -163,7 +163,7 @@ def rollback(
         if not purge or series is not None or error.applied:
             raise
         rolling.purge(site)
-        render.line(f"nothing was applied to {site}; the state folder is gone")
+        render.line(f"nothing is applied to {site}, and no state folder is left there")
         return
     if purge:
         rolling.purge(site)
@@ -203,6 +203,11 @@ def recover(
     count = f" ({len(done.paths)} files)" if done.paths else ""
     nothing = "nothing was interrupted in"
     render.line(f"{nothing} {site}" if not done.paths else f"{done.outcome.value}{count}: {site}")
+
+
+def _is_site(word: str) -> bool:
+    """Whether a lone word means a folder; the folder of a series is named for the series."""
+    return Path(word).is_dir() and not (Path(word) / "series.toml").exists()
 
 
 def _site(site: Path | None, python: Path | None, distribution: str | None) -> Path:

@@ -34,6 +34,7 @@ _IDENTITY = b"pseries <pseries@localhost> 0 +0000"
 _KINDS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
 _MOST_STORED = 0xFFFF
 """Bytes of a stored block of deflate (RFC 1951)."""
+_STORED = struct.Struct("<B2H")
 _LAST_BLOCK = b"\1\0\0\xff\xff"
 _PIECE = 1 << 20
 _HEADER = struct.Struct(">4s2L")
@@ -122,7 +123,7 @@ class Pack:
         self._written: dict[bytes, tuple[int, int]] = {}
         handle, name = tempfile.mkstemp(prefix="tmp_pack_", dir=self._folder)
         self._temporary = Path(name)
-        self._out: IO[bytes] = os.fdopen(handle, "w+b", buffering=_PIECE)
+        self._out = os.fdopen(handle, "w+b", buffering=_PIECE)
         self._out.write(bytes(_HEADER.size))
         self._end = _HEADER.size
 
@@ -158,14 +159,13 @@ class Pack:
         if len(first) == size and self._has(digest.digest()):
             return digest.digest()
         start, count, adler = self._end, len(first), zlib.adler32(first)
-        begin = _entry_header(_KINDS[kind], size) + b"\x78\1" + _stored(first)
-        crc = self._put(begin, 0)
+        crc = self._put([_entry_header(_KINDS[kind], size), b"\x78\1", *_stored(first)], 0)
         for piece in pieces:
             digest.update(piece)
             count += len(piece)
             adler = zlib.adler32(piece, adler)
             crc = self._put(_stored(piece), crc)
-        crc = self._put(_LAST_BLOCK + adler.to_bytes(4, "big"), crc)
+        crc = self._put([_LAST_BLOCK, adler.to_bytes(4, "big")], crc)
         if count != size:
             raise GitFailed(("pack",), 0, f"a file of {size} bytes gave {count}")
         if self._has(digest.digest()):
@@ -179,10 +179,12 @@ class Pack:
     def _has(self, name: bytes) -> bool:
         return name in self._known or name in self._written
 
-    def _put(self, data: bytes, crc: int) -> int:
-        self._out.write(data)
-        self._end += len(data)
-        return zlib.crc32(data, crc)
+    def _put(self, parts: list[bytes], crc: int) -> int:
+        for part in parts:
+            self._out.write(part)
+            self._end += len(part)
+            crc = zlib.crc32(part, crc)
+        return crc
 
     def _finish(self) -> None:
         """Give the pack its header, trailer and index, and then its name."""
@@ -230,13 +232,13 @@ def _entry_header(kind: int, size: int) -> bytes:
     return bytes(header)
 
 
-def _stored(data: bytes) -> bytes:
+def _stored(data: bytes) -> list[bytes]:
     """Return stored blocks of deflate with ``data``, none of them the last one."""
     blocks: list[bytes] = []
     for start in range(0, len(data), _MOST_STORED):
         block = data[start : start + _MOST_STORED]
-        blocks += (struct.pack("<B2H", 0, len(block), len(block) ^ 0xFFFF), block)
-    return b"".join(blocks)
+        blocks += (_STORED.pack(0, len(block), len(block) ^ 0xFFFF), block)
+    return blocks
 
 
 def _index(written: dict[bytes, tuple[int, int]], checksum: bytes) -> bytes:

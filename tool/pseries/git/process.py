@@ -48,8 +48,8 @@ _SEALED = {
     "GIT_AUTHOR_EMAIL": "pseries@localhost",
     "GIT_COMMITTER_NAME": "pseries",
     "GIT_COMMITTER_EMAIL": "pseries@localhost",
-    "GIT_AUTHOR_DATE": "0 +0000",
-    "GIT_COMMITTER_DATE": "0 +0000",
+    "GIT_AUTHOR_DATE": "@0 +0000",
+    "GIT_COMMITTER_DATE": "@0 +0000",
 }
 
 _NETWORK = (

@@ -76,7 +76,8 @@ class Repository:
     def tags(self, prefix: str) -> tuple[Tag, ...]:
         """Return the annotated tags of that name or below it (``prefix`` then ends in ``/``)."""
         form = "%(refname:strip=2)%00%(*objectname)%00%(*tree)%00%(contents)%00"
-        said = self._repo().git.for_each_ref(f"--format={form}", "--", f"refs/tags/{prefix}")
+        listing = ["for-each-ref", f"--format={form}", "--", f"refs/tags/{prefix}"]
+        said = process.run(listing, git_dir=self.git_dir).text
         fields = [field.removeprefix("\n") for field in said.split("\0")]
         found = zip(*[iter(fields)] * 4, strict=False)  # what follows the last one is empty
         tags = (Tag(name, message, commit, tree) for name, commit, tree, message in found)
@@ -85,7 +86,8 @@ class Repository:
     def set_tag(self, name: str, target: str) -> None:
         """Point a tag to a tag object, whether it exists or not: the one step that shows it."""
         ref = f"refs/tags/{checked_name(name)}"
-        self._repo().git.update_ref("--no-deref", "--", ref, checked_id(target))
+        process.run(["update-ref", "--no-deref", "--", ref, checked_id(target)],
+                    git_dir=self.git_dir)  # fmt: skip
 
     def delete_tag(self, name: str) -> None:
         """Delete a tag; raises :class:`GitFailed` if there is none."""
@@ -93,7 +95,13 @@ class Repository:
         repo.delete_tag(repo.tag(f"refs/tags/{checked_name(name)}"))
 
     def fetch(
-        self, address: str, tag: str, login: tuple[str, str] | None = None
+        self,
+        address: str,
+        tag: str,
+        login: tuple[str, str] | None = None,
+        *,
+        certificates: str = "",
+        proxy: str = "",
     ) -> tuple[str, str]:
         """Fetch one tag, without its history, and return the ids of its commit and its tree.
 
@@ -118,8 +126,8 @@ class Repository:
                 "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--force",
                 "--end-of-options", address, f"refs/tags/{checked_name(tag)}:{_FETCHED}",
             ],
-            git_dir=self.git_dir, extra=_login(address, login), network=True,
-            timeout=_FETCH_TIMEOUT,
+            git_dir=self.git_dir, extra=_way_out(certificates, proxy) | _login(address, login),
+            network=True, timeout=_FETCH_TIMEOUT,
         )  # fmt: skip
         commit = self._repo().commit(_FETCHED)
         return commit.hexsha, commit.tree.hexsha
@@ -191,13 +199,9 @@ def _login(address: str, login: tuple[str, str] | None) -> dict[str, str]:
 
 @cache
 def _repo_class() -> type[git.Repo]:
-    """Import GitPython and return its ``Repo`` with the sealed command wrapper.
-
-    Raises:
-        GitMissing: there is no git; importing GitPython would raise an ImportError that says less.
-    """
-    process.executable()
-    # It runs "git version" unsealed when it is imported, unless it is pointed to no git at all.
+    """Import GitPython and return its ``Repo`` with the sealed command wrapper."""
+    # It runs "git version" unsealed when it is imported, and raises an ImportError where there is
+    # no git, unless it is pointed to no git at all. Our first command says GitMissing.
     with _without_git_variables(GIT_PYTHON_REFRESH="quiet", GIT_PYTHON_GIT_EXECUTABLE=os.devnull):
         import git  # noqa: PLC0415 - see the head of this file
 

@@ -97,9 +97,7 @@ def tells_absence(stamp: bytes) -> bool:
 def stripped(name: bytes, level: int) -> bytes | None:
     """Return ``name`` without its first ``level`` components; ``None`` if there are not so many."""
     for _ in range(level):
-        _, slash, name = name.partition(b"/")
-        if not slash:
-            return None
+        name = name.partition(b"/")[2]
     return name or None
 
 
@@ -131,9 +129,8 @@ def same(rest: bytes, level: int) -> tuple[bytes, bytes] | None:
     """
     if b'"' in rest:
         pair = _quoted_pair(rest)
-        if pair is None or stripped(pair[0], level) is None:
-            return None
-        return pair if stripped(pair[0], level) == stripped(pair[1], level) else None
+        name = pair and stripped(pair[0], level)
+        return pair if pair and name and name == stripped(pair[1], level) else None
     slashes = _slashes(rest)
     start = _after(slashes, 0, level)
     if start is None:
@@ -157,9 +154,7 @@ def _quoted_pair(rest: bytes) -> tuple[bytes, bytes] | None:
             return None
         name, second = first[0], first[1][1:]
     else:
-        name, blank, second = rest.partition(b' "')
-        if not blank:
-            return None
+        name, _, second = rest.partition(b' "')
         second = b'"' + second
     other = plain(second)
     return None if other is None else (name, other)

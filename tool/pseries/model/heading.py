@@ -46,6 +46,15 @@ class Kind(str, Enum):
     RENAME = "rename"
 
 
+_TELLING = (
+    (b"rename from ", Kind.RENAME),
+    (b"rename to ", Kind.RENAME),
+    (b"new file mode ", Kind.ADD),
+    (b"deleted file mode ", Kind.DELETE),
+)
+"""Git's headers that tell the kind."""
+
+
 class Side(NamedTuple):
     """What a ``---`` or ``+++`` line holds."""
 
@@ -81,6 +90,10 @@ class Heading:
         return self.git is None and any(filename.tells_absence(s.date) for s in self.sides or ())
 
 
+class _DisagreementError(Exception):
+    """The header lines of a section do not name its file together; says why."""
+
+
 class _Claim(NamedTuple):
     """Two names that header lines give, and how many leading components are to go."""
 
@@ -89,8 +102,12 @@ class _Claim(NamedTuple):
     new: bytes
     level: int
 
-    def paths(self) -> tuple[bytes | None, bytes | None]:
-        return filename.stripped(self.old, self.level), filename.stripped(self.new, self.level)
+    def paths(self) -> tuple[bytes, bytes]:
+        """Return what the names mean; raises :class:`_DisagreementError` if nothing is left."""
+        old, new = (filename.stripped(name, self.level) for name in (self.old, self.new))
+        if old is None or new is None:
+            raise _DisagreementError(f"nothing is left of the name{_dropped(self.level)}")
+        return old, new
 
 
 # --- reading ----------------------------------------------------------------------------------
@@ -139,12 +156,9 @@ def _read_sides(lines: Lines, heading: Heading) -> None:
 
 def kind(heading: Heading, hunks: list[Hunk]) -> Kind:
     """Classify a section: by git's extended headers (P05), or by names and dates (P04)."""
-    if b"rename from " in heading.said or b"rename to " in heading.said:
-        return Kind.RENAME
-    if b"new file mode " in heading.said:
-        return Kind.ADD
-    if b"deleted file mode " in heading.said:
-        return Kind.DELETE
+    for header, what in _TELLING:
+        if header in heading.said:
+            return what
     if heading.git is not None or heading.sides is None:
         return Kind.MODIFY
     old, new = heading.sides
@@ -165,13 +179,11 @@ def names(lines: Lines, heading: Heading, what: Kind) -> tuple[str, str] | None:
     Of a file that is added or deleted both are its path. Every name is checked twice, as it is
     written and without the leading components that the strip level drops.
     """
-    claims = _claims(heading, what, lines.strip)
-    if isinstance(claims, str):
-        lines.refuse(claims, heading.at)
-        return None
-    old, new = claims[0].paths()
-    if old is None or new is None:
-        lines.refuse(f"nothing is left of the name{_dropped(lines.strip)}", heading.at)
+    try:
+        claims = _claims(heading, what, lines.strip)
+        old, new = claims[0].paths()
+    except _DisagreementError as disagreement:
+        lines.refuse(str(disagreement), heading.at)
         return None
     written = [name for claim in claims for name in (claim.old, claim.new)]
     faults = _path_faults([old, new], written)
@@ -194,52 +206,45 @@ def _path_faults(used: list[bytes], written: list[bytes]) -> list[str]:
     return list(found.values())
 
 
-def _claims(heading: Heading, what: Kind, level: int) -> list[_Claim] | str:
-    """Collect what all header lines say of the names; a sentence if they do not fit together."""
+def _claims(heading: Heading, what: Kind, level: int) -> list[_Claim]:
+    """Collect what all header lines say of the names; raises unless it is the same."""
     claims: list[_Claim] = []
-    for claim in (_claim_of_rename(heading, what, level), _claim_of_sides(heading, what, level)):
-        if isinstance(claim, str):
-            return claim
-        if claim is not None:
-            claims.append(claim)
+    if what is Kind.RENAME:
+        claims.append(_claim_of_rename(heading, level))
+    if heading.sides is not None:
+        claims.append(_claim_of_sides(heading, heading.sides, what, level))
     if heading.git is not None:
-        git = _claim_of_git_line(heading.git, claims, level)
-        if isinstance(git, str):
-            return git
-        claims.append(git)
+        claims.append(_claim_of_git_line(heading.git, claims, level))
+    first = claims[0]
     for claim in claims[1:]:
-        if claim.paths() != claims[0].paths():
-            return f"{claims[0].words} and {claim.words} name different files"
-    old, new = claims[0].paths()
+        if claim.paths() != first.paths():
+            raise _DisagreementError(f"{first.words} and {claim.words} name different files")
+    old, new = first.paths()
     if what is Kind.RENAME and old == new:
-        return "a rename to the same name"
+        raise _DisagreementError("a rename to the same name")
     if what is not Kind.RENAME and old != new:
-        return "two different names without 'rename' lines"
+        raise _DisagreementError("two different names without 'rename' lines")
     return claims
 
 
-def _claim_of_rename(heading: Heading, what: Kind, level: int) -> _Claim | str | None:
+def _claim_of_rename(heading: Heading, level: int) -> _Claim:
     """Read the rename lines: they have no prefix, so git drops one component less from them."""
-    if what is not Kind.RENAME:
-        return None
     old, new = (
         filename.plain(heading.said.get(key, b"")) for key in (b"rename from ", b"rename to ")
     )
     if not old or not new:
-        return "a rename needs two readable names, 'rename from' and 'rename to'"
+        raise _DisagreementError("a rename needs two readable names, 'rename from' and 'rename to'")
     return _Claim("the 'rename' lines", old, new, max(level - 1, 0))
 
 
-def _claim_of_sides(heading: Heading, what: Kind, level: int) -> _Claim | str | None:
-    if heading.sides is None:
-        return None
-    old, new = (side.name for side in heading.sides)
+def _claim_of_sides(heading: Heading, sides: tuple[Side, Side], what: Kind, level: int) -> _Claim:
+    old, new = (side.name for side in sides)
     if old == new == DEV_NULL:
-        return "both sides are '/dev/null'"
+        raise _DisagreementError("both sides are '/dev/null'")
     if heading.git is not None and (
         (old == DEV_NULL) != (what is Kind.ADD) or (new == DEV_NULL) != (what is Kind.DELETE)
     ):
-        return "'/dev/null' and a 'new file' or 'deleted file' line go together"
+        raise _DisagreementError("'/dev/null' and a 'new file' or 'deleted file' line go together")
     if old == DEV_NULL:
         old = new
     elif new == DEV_NULL:
@@ -257,18 +262,18 @@ def _undecorated(old: bytes, new: bytes, level: int) -> bytes:
     return old
 
 
-def _claim_of_git_line(git: bytes, claims: list[_Claim], level: int) -> _Claim | str:
+def _claim_of_git_line(git: bytes, claims: list[_Claim], level: int) -> _Claim:
     """Split the ``diff --git`` line with the help of what is known; alone it must name one file."""
-    if not claims:
-        pair = filename.same(git, level)
+    words = "the 'diff --git' line"
+    if claims:
+        pair = filename.both(git, level, *claims[0].paths())
+        fault = f"{words} and {claims[0].words} name different files"
     else:
-        old, new = claims[0].paths()
-        pair = filename.both(git, level, old, new) if old and new else (b"", b"")
-    if pair is None and claims:
-        return f"the 'diff --git' line and {claims[0].words} name different files"
+        pair = filename.same(git, level)
+        fault = f"no single name can be read from {shown(b'diff --git ' + git)}{_dropped(level)}"
     if pair is None:
-        return f"no single name can be read from {shown(b'diff --git ' + git)}{_dropped(level)}"
-    return _Claim("the 'diff --git' line", *pair, level)
+        raise _DisagreementError(fault)
+    return _Claim(words, *pair, level)
 
 
 def _dropped(level: int) -> str:

@@ -17,6 +17,13 @@ _COMPILED = (
 _COMPILED_NAMES = ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "setup.py")
 
 
+_NEVER_INSTALLED = (
+    "test", "tests", "testing", "doc", "docs", "example", "examples", "bench", "benchmark",
+    "benchmarks", "tool", "tools", "script", "scripts", "ci", "docker", "requirements", "cmake",
+)  # fmt: skip
+"""Folders at the top of a repository that packages are not made of, by custom."""
+
+
 class Placement(Enum):
     """What becomes of a canonical path in an installed tree."""
 
@@ -26,6 +33,8 @@ class Placement(Enum):
     """A wheel does not carry it (tests, docs, …): skipped there, and said so."""
     COMPILED = "compiled"
     """It is a source of a compiled part: changing it needs a build."""
+    UNSURE = "unsure"
+    """It is a new module beside the packages: only a build would tell whether it is installed."""
 
 
 class Layout(NamedTuple):
@@ -54,12 +63,13 @@ class Layout(NamedTuple):
             path = _moved(path, self.relocation.target, self.relocation.source)
         return path
 
-    def placement(self, path: str, packages: Collection[str]) -> Placement:
+    def placement(self, path: str, packages: Collection[str], *, new: bool = False) -> Placement:
         """Say what becomes of a canonical path.
 
         Args:
             path: the canonical path.
             packages: the top-level names that the distribution installs, for example ``{"vllm"}``.
+            new: the file is not in the release, so that RECORD says nothing about it.
         """
         installed = self.installed(path)
         if installed is not None and installed.split("/", 1)[0] in packages:
@@ -67,6 +77,10 @@ class Layout(NamedTuple):
         name = path.rpartition("/")[2]
         if name in _COMPILED_NAMES or name.lower().endswith(_COMPILED):
             return Placement.COMPILED
+        top = (installed or "").partition("/")[0].lower()
+        importable = installed is not None and name.endswith((".py", ".pyi"))
+        if new and importable and not top.startswith(".") and top not in _NEVER_INSTALLED:
+            return Placement.UNSURE
         return Placement.ABSENT
 
 

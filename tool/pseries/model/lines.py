@@ -135,7 +135,7 @@ def begins_file(lines: Lines, at: int) -> bool:
         if lines.get(at + 1).startswith(_AFTER_GIT_LINE):
             return True
         rest = line[11:].rstrip(b"\r\n")
-        return len(rest) <= LONGEST_HEADER and any(filename.same(rest, level) for level in (1, 0))
+        return any(filename.same(rest, level) for level in (1, 0))
     return is_combined(line)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pseries.errors import PatchRefused, Problem
 from pseries.model import paths
@@ -28,7 +29,7 @@ _KNOWN = {key.lower() for key in TRAILERS} | {
     "from", "subject", "date", "author", "description", "to", "cc", "message-id",
 }  # fmt: skip
 """At least one of these makes a first paragraph of ``Key: value`` lines a block of fields."""
-_MARK = re.compile(r"\[[^\[\]]{0,99}PATCH[^\[\]]{0,99}\]\s*")
+_MARK = re.compile(r"\A\[[^\[\]]{0,99}PATCH[^\[\]]{0,99}\]\s*")
 _SPECIAL = re.compile(r'[()<>\[\]:;@\\,."]')
 _FIRST_LINE = b"From " + b"0" * 40 + b" Mon Sep 17 00:00:00 2001\n"
 _EIGHT_BIT = (
@@ -59,53 +60,63 @@ class Header:
         return values[-1] if values else None
 
 
+class _Field(NamedTuple):
+    """A ``Key: value`` and the lines it takes, as indices, the end exclusive."""
+
+    key: str
+    value: str
+    begin: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Outline:
     """Where the parts of a header are, as indices of lines; each end is exclusive."""
 
     lines: list[bytes]
-    fields: tuple[int, int]
+    top: tuple[int, int]
+    """The fields of a mail or of DEP-3, if there are any."""
     message: tuple[int, int]
     """Without blank lines around."""
-    trailers: int
+    closing: int
     """Where the last paragraph begins, if it is made of trailers; else the end of the message."""
 
-    def keyed(self, begin: int, end: int) -> list[tuple[str, str, int, int]]:
-        """Return each field from line ``begin`` to ``end``: key, value, first line, line behind."""
-        starts = [at for at in range(begin, end) if _FIELD.match(self.lines[at])]
-        found: list[tuple[str, str, int, int]] = []
-        for at, behind in zip(starts, [*starts[1:], end], strict=False):
-            key, _, value = _text(b"".join(self.lines[at:behind])).partition(":")
-            found.append((key, value.strip(), at, behind))
-        return found
+    def fields(self) -> list[_Field]:
+        """Return the fields at the top."""
+        return self._keyed(*self.top)
 
-    def fielded(self) -> list[tuple[str, str, int, int]]:
-        return self.keyed(*self.fields)
-
-    def trailed(self) -> list[tuple[str, str, int, int]]:
+    def trailers(self) -> list[_Field]:
         """Return the trailers: those among the fields at the top, then those at the end."""
-        understood = {key.lower() for key in TRAILERS}
+        understood = tuple(key.lower() for key in TRAILERS)
         top = [
             each
-            for each in self.fielded()
-            if each[0].lower() in understood or each[0].lower().startswith("bug-")
+            for each in self.fields()
+            if each.key.lower() in understood or each.key.lower().startswith("bug-")
         ]
-        return top + self.keyed(self.trailers, self.message[1])
+        return top + self._keyed(self.closing, self.message[1])
+
+    def _keyed(self, begin: int, end: int) -> list[_Field]:
+        starts = [at for at in range(begin, end) if _FIELD.match(self.lines[at])]
+        found: list[_Field] = []
+        for at, behind in zip(starts, [*starts[1:], end], strict=False):
+            key, _, value = _text(b"".join(self.lines[at:behind])).partition(":")
+            found.append(_Field(key, value.strip(), at, behind))
+        return found
 
 
 def read(raw: bytes) -> Header:
     """Read a patch's header; takes anything, empty parts where there is nothing."""
     outline = _outline(raw)
-    fields = {key.lower(): value for key, value, _, _ in outline.fielded()}
-    message = [_text(line) for line in outline.lines[outline.message[0] : outline.trailers]]
+    fields = {field.key.lower(): field.value for field in outline.fields()}
+    message = [_text(line) for line in outline.lines[outline.message[0] : outline.closing]]
     body = "".join(message).strip("\n")
     subject = fields.get("subject")
     if subject is not None:
-        subject = _MARK.sub("", _decoded(subject), count=1)
+        subject = _MARK.sub("", _decoded(subject))
     elif "description" in fields:
         subject, _, more = fields["description"].partition("\n")
         more = "\n".join(_dep3_line(line) for line in more.split("\n")).strip("\n")
-        body = f"{more}\n\n{body}".strip("\n") if more and body else more or body
+        body = f"{more}\n\n{body}".strip("\n")
     else:
         subject, _, body = body.partition("\n")
         subject, body = subject.strip(), body.strip("\n")
@@ -115,16 +126,15 @@ def read(raw: bytes) -> Header:
         author=_unquoted_author(_decoded(fields.get("from", fields.get("author", "")))),
         date=fields.get("date", ""),
         body=body,
-        trailers=tuple((key, value) for key, value, _, _ in outline.trailed()),
+        trailers=tuple((field.key, field.value) for field in outline.trailers()),
     )
 
 
 def transfer_encoding(raw: bytes) -> str:
     """Return how the mail says that it is encoded, in small letters; empty if it does not say."""
-    outline = _outline(raw)
-    for key, value, _, _ in outline.fielded():
-        if key.lower() == "content-transfer-encoding":
-            return value.lower()
+    for field in _outline(raw).fields():
+        if field.key.lower() == "content-transfer-encoding":
+            return field.value.lower()
     return ""
 
 
@@ -175,25 +185,29 @@ def set_trailer(raw: bytes, key: str, value: str) -> bytes:
     outline = _outline(raw)
     lines = outline.lines
     new = _bytes(f"{key}: {value}\n")
-    same = [each for each in outline.trailed() if each[0].lower() == key.lower()]
+    same = [field for field in outline.trailers() if field.key.lower() == key.lower()]
     if same:
-        _, _, begin, end = same[-1]
-        return b"".join((*lines[:begin], new, *lines[end:]))
-    begin, end = outline.message
-    is_mail = any(name.lower() == "subject" for name, *_ in outline.fielded())
-    if outline.trailers < end:
-        added, at = [new], end
-    elif begin < end:
-        added, at = [b"\n", new], end
-    elif not is_mail and outline.fields[1]:
-        added, at = [new], outline.fields[1]
-    elif not raw:
-        added, at = [new, b"\n"], 0
-    else:
-        at = outline.fields[1]
-        blank = lines[at : at + 1] == [b"\n"]
-        added, at = ([new], at + 1) if blank else ([b"\n", new], at)
+        return b"".join((*lines[: same[-1].begin], new, *lines[same[-1].end :]))
+    at, added = _placed(outline, new)
     return b"".join((*lines[:at], *added, *lines[at:]))
+
+
+def _placed(outline: _Outline, new: bytes) -> tuple[int, tuple[bytes, ...]]:
+    """Return where a new trailer goes, and the line with the blank lines it needs around it."""
+    begin, end = outline.message
+    fields_end = outline.top[1]
+    is_mail = any(field.key.lower() == "subject" for field in outline.fields())
+    if outline.closing < end:
+        return end, (new,)
+    if begin < end:
+        return end, (b"\n", new)
+    if fields_end == outline.top[0]:
+        return fields_end, (new, b"\n")
+    if not is_mail:
+        return fields_end, (new,)
+    if outline.lines[fields_end : fields_end + 1] == [b"\n"]:
+        return fields_end + 1, (new,)
+    return fields_end, (b"\n", new)
 
 
 # --- the parts of a header --------------------------------------------------------------------
@@ -279,7 +293,7 @@ def _encoded(value: str) -> str:
 
 def _unquoted_author(author: str) -> str:
     name, bracket, mail = author.rpartition(" <")
-    if bracket and len(name) > 1 and name[0] == name[-1] == '"':
+    if len(name) > 1 and name[0] == name[-1] == '"':
         name = re.sub(r"\\(.)", r"\1", name[1:-1])
     return f"{name}{bracket}{mail}"
 

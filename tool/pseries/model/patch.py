@@ -160,7 +160,7 @@ _CONVERT = "make the patch again with git's --output, not with a shell that re-e
 
 
 def _is_wide(start: bytes) -> bool:
-    return any(half.count(0) * 4 > len(half) * 3 for half in (start[::2], start[1::2]) if half)
+    return any(half.count(0) * 4 > len(half) * 3 for half in (start[::2], start[1::2]))
 
 
 def _without_last_newline(name: str, data: bytes, strip: int) -> tuple[Problem, ...]:
@@ -288,9 +288,7 @@ def _refuse_stray(lines: Lines) -> None:
             "here the message of the mail goes on: the diff above is quoted in it and would be "
             "applied; indent it, or leave out the '---' line"
         )
-    elif line.startswith(b"--"):
-        what = f"{shown(line)} is neither part of a hunk nor a file header"
-    elif at and lines.lines[at - 1] == b"-- \n":
+    elif lines.lines[at - 1] == b"-- \n":
         what = "the mail's signature was counted as part of the hunk above: its numbers are wrong"
     else:
         what = _lost_diff(lines, at) or f"text between the files of the patch: {shown(line)}"
@@ -306,14 +304,11 @@ def _check_paths_once(lines: Lines, sections: list[Section]) -> None:
     olds: dict[str | None, Section] = {}
     news: dict[str | None, Section] = {}
     for section in sections:
-        clashes = [(section.old, olds.get(section.old)), (section.new, news.get(section.new))]
-        clashes += [
-            (path, other)
-            for path, other in (
-                (section.old, news.get(section.old)),
-                (section.new, olds.get(section.new)),
-            )
-            if other is not None and not section.kind is other.kind is Kind.RENAME
+        across = [(section.old, news.get(section.old)), (section.new, olds.get(section.new))]
+        clashes = [
+            (section.old, olds.get(section.old)),
+            (section.new, news.get(section.new)),
+            *(each for each in across if not _are_renames(section, each[1])),
         ]
         for path, other in clashes:
             if path is not None and other is not None:
@@ -324,6 +319,10 @@ def _check_paths_once(lines: Lines, sections: list[Section]) -> None:
                 break
         olds.setdefault(section.old, section)
         news.setdefault(section.new, section)
+
+
+def _are_renames(section: Section, other: Section | None) -> bool:
+    return other is not None and section.kind is other.kind is Kind.RENAME
 
 
 # --- what may be done with it -----------------------------------------------------------------
@@ -371,13 +370,11 @@ def context_warnings(patch: Patch, sizes: Mapping[str, int] | None = None) -> tu
     """
     found: list[Problem] = []
     for section in patch.sections:
-        if section.kind in (Kind.ADD, Kind.DELETE):
-            continue
         size = (sizes or {}).get(section.old or "")
         for number, hunk in enumerate(section.hunks, 1):
             end = hunk.first_old + hunk.old_count - 1
             last = number == len(section.hunks)
-            at_end = last and (size is None or end >= size or hunk.ends_file())
+            at_end = last and (size is None or end >= size)
             short = [
                 f"{count} lines of context {where}"
                 for count, where, enough in (

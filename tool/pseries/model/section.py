@@ -201,12 +201,11 @@ def _check_order(lines: Lines, section: Section, label: str) -> None:
 def _check_context(lines: Lines, section: Section, label: str) -> None:
     """Refuse hunks without any context (``-U0``): nothing holds them in place (P09).
 
-    Only one that is the whole of its file, before or after, needs none.
+    Only one that is the whole of its file needs none.
     """
     for number, hunk in enumerate(section.hunks, 1):
-        if hunk.leading or hunk.trailing or section.kind in (Kind.ADD, Kind.DELETE):
-            continue
-        if len(section.hunks) > 1 or hunk.first_old > 1 or hunk.first_new > 1:
+        alone = len(section.hunks) == 1 and hunk.first_old == 1
+        if not alone and not hunk.leading and not hunk.trailing:
             lines.refuse(
                 f"hunk {number} of {label} has no context (made with -U0?): "
                 "nothing says where it belongs",

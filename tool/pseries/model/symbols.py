@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 MODULE = ""
 """The symbol of lines outside any function or class."""
@@ -37,7 +37,7 @@ def scopes(tree: ast.Module) -> tuple[Scope, ...]:
     pending: list[tuple[ast.AST, str]] = [(tree, "")]
     while pending:
         node, prefix = pending.pop()
-        for child in ast.iter_child_nodes(node):
+        for child in _statements(node):
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 first = min([child.lineno, *(mark.lineno for mark in child.decorator_list)])
                 name = f"{prefix}{child.name}"
@@ -46,6 +46,14 @@ def scopes(tree: ast.Module) -> tuple[Scope, ...]:
             else:
                 pending.append((child, prefix))
     return tuple(sorted(found, key=lambda scope: (scope.first, -scope.last)))
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what may hold a definition: expressions, nearly all there is of a tree, cannot."""
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        children = getattr(node, block, ())
+        if isinstance(children, list):
+            yield from children
 
 
 def scopes_of(path: str | None, files: Mapping[str, tuple[int, bytes]]) -> tuple[Scope, ...] | None:

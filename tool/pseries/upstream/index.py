@@ -138,7 +138,7 @@ class Client:
             except IndexUnreachable as error:
                 silent.append(Problem(error.where, error.reason))
                 continue
-            for file in _listed(page, name):
+            for file in _listed(page, name, local=url.startswith("file:")):
                 files.setdefault(file.artefact.filename, file)
         if len(silent) == len(self._indexes):
             raise IndexUnreachable(silent[0].where, "; ".join(item.what for item in silent))
@@ -356,11 +356,17 @@ def sha256(path: Path) -> str:
 # --- what a page says -------------------------------------------------------------------------
 
 
-def _listed(page: ProjectPage | None, name: str) -> Iterable[Listed]:
-    """Yield the wheels and sdists of a page; other kinds of file, and other projects', are not."""
+def _listed(page: ProjectPage | None, name: str, *, local: bool) -> Iterable[Listed]:
+    """Yield the wheels and sdists of a page.
+
+    Other kinds of file are passed over, and other projects'; and files of this machine unless the
+    page is one, too.
+    """
     for package in page.packages if page is not None else ():
         said = named(package.filename)
         if said is None or said.distribution != name or paths.problem(package.filename):
+            continue
+        if package.url.startswith("file:") and not local:
             continue
         kind: Kind = said.kind
         digest = package.digests.get("sha256", "").lower()

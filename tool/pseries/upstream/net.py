@@ -73,6 +73,13 @@ class Session(requests.Session):
             options.setdefault("verify", self._settings.cert)
         return super().request(method, url, *args, **options)
 
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """As in requests; no server may lead to a file of this machine."""
+        target = super().get_redirect_target(resp)
+        if target and urlsplit(target).scheme == "file":
+            raise NotAllowed("it redirects to a file of this machine")
+        return target
+
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         """As in requests, redirects included: each address is looked at before it is asked."""
         parts = urlsplit(request.url or "")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 from filelock import FileLock, Timeout
+from packaging.version import Version
 
 from pseries.errors import StoreBusy, StoreUnreadable
 from pseries.git import pack
@@ -79,14 +80,15 @@ class Store:
         return self.cache / "files" / self.distribution
 
     def releases(self) -> tuple[Release, ...]:
-        """Return every release in the store.
+        """Return every release in the store, by version.
 
         Raises:
             StoreUnreadable: a tag's record is not ours, or a newer program's.
         """
         if not self.git_dir.is_dir():
             return ()
-        return tuple(self._release(tag) for tag in Repository(self.git_dir).tags(PREFIX))
+        found = [self._release(tag) for tag in Repository(self.git_dir).tags(PREFIX)]
+        return tuple(sorted(found, key=lambda release: Version(release.version)))
 
     def find(self, version: str) -> Release | None:
         """Return the release of that version, or ``None``; raises like :meth:`releases`."""
@@ -173,6 +175,7 @@ class Store:
     def _release(self, tag: Tag) -> Release:
         version = tag.name.removeprefix(PREFIX)
         try:
+            Version(version)
             recorded = read_record(tag.message)
         except ValueError as error:
             raise StoreUnreadable(str(self.git_dir), tag.name, str(error)) from None

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from pseries.model import paths
 from pseries.upstream.member import CHUNK, MEBIBYTE, Ledger, Member
@@ -32,7 +31,7 @@ _REFUSED = {
 def read(file: BinaryIO, ledger: Ledger) -> Iterator[Member]:
     """Yield the regular files of the gzipped tar ``file``; raises ``ArchiveRefused``."""
     stream = _Inflated(file, ledger)
-    extended = _Extended()
+    extended = _NOTHING
     while (block := stream.exactly(_BLOCK)) != _NUL_BLOCK:
         header = _header(block, ledger)
         if header.kind in b"xgL":
@@ -41,7 +40,7 @@ def read(file: BinaryIO, ledger: Ledger) -> Iterator[Member]:
         path, size = extended.path or header.path, header.size
         if extended.size is not None:
             size = extended.size
-        extended = _Extended()
+        extended = _NOTHING
         if header.kind == b"5":
             if size:
                 raise ledger.refuse("a folder has content", path)
@@ -54,7 +53,7 @@ def read(file: BinaryIO, ledger: Ledger) -> Iterator[Member]:
         end = stream.position + size + -size % _BLOCK
         yield Member(path, header.executable, size, stream.chunks(size))
         stream.skip(end - stream.position)
-    if extended != _Extended():
+    if extended != _NOTHING:
         raise ledger.refuse("an extended header has no member")
     stream.finish()
 
@@ -62,38 +61,39 @@ def read(file: BinaryIO, ledger: Ledger) -> Iterator[Member]:
 # --- headers ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Header:
+class _Header(NamedTuple):
     path: str
     kind: bytes
     size: int
     executable: bool
 
 
-@dataclass(frozen=True)
-class _Extended:
+class _Extended(NamedTuple):
     """What the headers before a member say about it."""
 
     path: str = ""
     size: int | None = None
 
 
+_NOTHING = _Extended()
+
+
 def _header(block: bytes, ledger: Ledger) -> _Header:
     """Read one header (POSIX.1-1988 ustar, as GNU tar and Python write it)."""
-    name = _text(block[0:100])
-    total = sum(block) - sum(block[148:156]) + 8 * 0x20
-    if _number(block[148:156]) != total:
-        raise ledger.refuse("a header is damaged: its checksum is wrong", paths.decode(name))
-    if block[257:263] == b"ustar\0" and (prefix := _text(block[345:500])):
-        name = prefix + b"/" + name
+    path = paths.decode(_text(block[0:100]))
+    checksum = block[148:156]
+    if _number(checksum) != sum(block) - sum(checksum) + 8 * 0x20:
+        raise ledger.refuse("a header is damaged: its checksum is wrong", path)
+    if block[257:263] == b"ustar\0" and block[345]:
+        path = f"{paths.decode(_text(block[345:500]))}/{path}"
     mode, size = _number(block[100:108]), _number(block[124:136])
     if mode is None or size is None:
-        raise ledger.refuse("a header holds something that is not a number", paths.decode(name))
-    return _Header(paths.decode(name), block[156:157], size, bool(mode & 0o100))
+        raise ledger.refuse("a header holds something that is not a number", path)
+    return _Header(path, block[156:157], size, bool(mode & 0o100))
 
 
 def _text(raw: bytes) -> bytes:
-    return raw.split(b"\0", 1)[0]
+    return raw.partition(b"\0")[0]
 
 
 def _number(raw: bytes) -> int | None:
@@ -120,7 +120,7 @@ def _extend(before: _Extended, header: _Header, stream: _Inflated, ledger: Ledge
         if relevant:
             raise ledger.refuse("a global header renames or resizes members", header.path)
         return before
-    if before != _Extended() and relevant:
+    if before != _NOTHING and relevant:
         raise ledger.refuse("two extended headers speak of one member", header.path)
     size = found.get("size")
     if size is not None and not re.fullmatch(rb"[0-9]{1,20}", size):

@@ -109,7 +109,7 @@ def apply(
         if check or transaction.pending(tree) is None:
             status.require_finished(tree)
             seen = survey(series, tree, relocate, fitting)
-            if (action := _nothing_to_do(series, seen)) is not None:
+            if (action := _nothing_to_do(seen)) is not None:
                 return _report(action, series, tree, seen)
             files = _post_images(series, tree, seen, accept_drift=accept_drift)
             if check:
@@ -119,14 +119,14 @@ def apply(
             if seen is not None and unchanged(tree, seen):
                 return _commit(series, tree, seen, files, recovered)
             target = survey(series, tree, relocate, fitting)  # somebody was faster
-            if (action := _nothing_to_do(series, target)) is not None:
+            if (action := _nothing_to_do(target)) is not None:
                 return _report(action, series, tree, target, recovered=recovered)
             files = _post_images(series, tree, target, accept_drift=accept_drift)
             return _commit(series, tree, target, files, recovered)
 
 
-def _nothing_to_do(series: Series, target: Target) -> Action | None:
-    if not series.patches:  # a rebase found all of it merged upstream
+def _nothing_to_do(target: Target) -> Action | None:
+    if not target.files:  # a rebase found all of it merged upstream, or it undoes itself
         return Action.NOTHING
     if target.all_are(Condition.PATCHED) and not target.void:
         return Action.ALREADY
@@ -209,7 +209,8 @@ def _commit(
         bytecode=stale,
         folders=folders,
     )
-    others = tuple(each for each in target.state.applied if each.series != series.name)
+    own = target.receipt_of(series.name)  # of files that were put back by hand since
+    others = tuple(each for each in target.state.applied if each is not own)
     state_change, state_data = receipt.writing(tree, State((*others, new)))
     contents[state_change.after.sha256] = state_data  # type: ignore[union-attr]
     committed = transaction.commit(tree, (*new.changes, state_change), contents, folders)

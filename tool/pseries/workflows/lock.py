@@ -125,10 +125,16 @@ def _states(series: Series, pristine: Files, store: Objects) -> list[Files]:
     opaque = any(section.binary for patch in series.patches for section in patch.sections)
     ours = None if opaque else _own_states(series, pristine)  # only git reads a binary change
     trees = store.apply_each(store.add(pristine), series.patches)
-    states = [pristine, *(store.files(tree) for tree in trees)]
+    # Each content once, however many patches it stays the same through.
+    contents = store.read(entry.blob for tree in trees for entry in tree.values())
+    states: list[Files] = [pristine]
+    for tree in trees:
+        states.append({path: (entry.mode, contents[entry.blob]) for path, entry in tree.items()})
     for patch, mine, theirs in zip(series.patches, ours or states[1:], states[1:], strict=True):
-        if differing := _differing(mine, theirs):
+        if differing := _differing(touched((patch,)), mine, theirs):
             raise ReadingsDiffer(patch.name, differing)
+    if ours and (odd := _differing(ours[-1].keys() | states[-1].keys(), ours[-1], states[-1])):
+        raise ReadingsDiffer(series.patches[-1].name, odd)
     return states
 
 
@@ -146,10 +152,10 @@ def _own_states(series: Series, pristine: Files) -> list[Files]:
     return states
 
 
-def _differing(mine: Files, theirs: Files) -> tuple[Problem, ...]:
+def _differing(where: Iterable[str], mine: Files, theirs: Files) -> tuple[Problem, ...]:
     return tuple(
         Problem(paths.display(path), "git's result is not ours")
-        for path in sorted(mine.keys() | theirs.keys())
+        for path in sorted(where)
         if mine.get(path) != theirs.get(path)
     )
 

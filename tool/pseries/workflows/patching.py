@@ -17,6 +17,7 @@ from pseries.errors import (
     PatchRefused,
     Problem,
     ReadingsDiffer,
+    Unplaceable,
 )
 from pseries.git import objects
 from pseries.model import manifest as manifests
@@ -64,6 +65,7 @@ def fit(series: Series, layout: Layout, packages: Collection[str]) -> Fitted:
     Raises:
         PatchRefused: a patch holds what may never go into an installed tree.
         NeedsBuild: a compiled source is touched.
+        Unplaceable: a new module has no sure place, or a rename is half inside.
         NothingToApply: no file of the series is carried.
     """
     refusals = [problem for patch in series.patches for problem in patch_files.refusals(patch)]
@@ -72,24 +74,40 @@ def fit(series: Series, layout: Layout, packages: Collection[str]) -> Fitted:
     kept: list[Patch] = []
     skipped: list[Problem] = []
     compiled: list[Problem] = []
+    unsure: list[Problem] = []
     for patch in series.patches:
         sections = []
         for section in patch.sections:
-            places = {layout.placement(path, packages) for path in _paths(section)}
+            places = _placements(section, layout, packages)
             where = f"{patch.name}:{section.line} {paths.display(section.path)}"
             if Placement.COMPILED in places:
                 compiled.append(Problem(where, "a source of a compiled part"))
             elif places == {Placement.INSTALLED}:
                 sections.append(section)
+            elif Placement.UNSURE in places:
+                unsure.append(Problem(where, "a new module outside the packages installed here"))
+            elif Placement.INSTALLED in places:
+                unsure.append(Problem(where, "a rename into or out of what is installed"))
             else:
                 skipped.append(Problem(where, "not carried by an installed package"))
         if sections:
             kept.append(replace(patch, sections=tuple(sections)))
     if compiled:
         raise NeedsBuild(series.name, tuple(compiled))
+    if unsure:
+        raise Unplaceable(series.name, tuple(unsure))
     if series.patches and not kept:
         raise NothingToApply(series.name, tuple(skipped))
     return Fitted(tuple(kept), tuple(skipped))
+
+
+def _placements(
+    section: Section, layout: Layout, packages: Collection[str]
+) -> frozenset[Placement]:
+    sides = ((section.old, False), (section.new, section.old != section.new))
+    return frozenset(
+        layout.placement(path, packages, new=new) for path, new in sides if path is not None
+    )
 
 
 def _paths(section: Section) -> list[str]:

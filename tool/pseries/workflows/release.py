@@ -13,7 +13,6 @@ from pseries.model import manifest as manifests
 from pseries.model.layout import Layout
 from pseries.model.manifest import ArtefactRecord
 from pseries.upstream import fetch as fetching
-from pseries.upstream import index as indexes
 from pseries.upstream import settings as index_settings
 from pseries.upstream.store import Store
 from pseries.workflows import catalog
@@ -117,6 +116,8 @@ def _to_lock(name: str, location: Location | None) -> Series:
 def _listed(series: Series, settings: Settings, *, offline: bool) -> tuple[Artefact, ...]:
     if offline:
         return ()
+    from pseries.upstream import index as indexes  # noqa: PLC0415 - offline needs no network code
+
     upstream = series.spec.upstream
     try:
         return indexes.artefacts(upstream.distribution, upstream.version, settings)
@@ -146,6 +147,8 @@ def _shipped(
     """
     if release.source == "wheel" or not any(each.kind == "wheel" for each in listed):
         return {}
+    from pseries.upstream import index as indexes  # noqa: PLC0415 - offline needs no network code
+
     upstream = series.spec.upstream
     layout = Layout(upstream.root)
     wanted = {

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.errors import ChangedSince, NotApplied, NotOnTop, Problem, ReplacedUnderneath
+from pseries.errors import (
+    ChangedSince,
+    NotApplied,
+    NotOnTop,
+    Problem,
+    ReplacedUnderneath,
+    StillInPlace,
+)
 from pseries.model import paths
 from pseries.site import distribution as distributions
 from pseries.site import lock, processes, receipt, transaction, undo
@@ -72,6 +79,7 @@ def rollback(
             outcome = recovered.outcome
             words = "" if outcome is transaction.Outcome.NOTHING else outcome.value
             if forget:
+                _refuse_in_place(tree, chosen)
                 _write_state(tree, (), State(rest))
                 return RolledBack(chosen.series, str(tree.root), (), True, words)
             done = _restore(tree, chosen, State(rest), force=force)
@@ -136,17 +144,27 @@ def _restore(tree: SiteTree, chosen: Receipt, rest: State, *, force: bool) -> Ro
 
 
 def _refuse_replaced(tree: SiteTree, chosen: Receipt) -> None:
-    void = status.live(tree)[1]
+    if not _replaced(tree, chosen):
+        return
     was = f"{chosen.distribution} {chosen.version}"
-    if chosen.series in void or tree.read(chosen.record.path) is None:
-        names = [
-            f"{each.name} {each.version}"
-            for each in distributions.all_distributions(tree)
-            if distributions.normalized(each.name) == distributions.normalized(chosen.distribution)
-        ]
-        now = ", ".join(names) or "none"
-        now = f"a new copy of {now}" if now == was else now
-        raise ReplacedUnderneath(chosen.series, chosen.distribution, was, now)
+    names = [
+        f"{each.name} {each.version}"
+        for each in distributions.all_distributions(tree)
+        if distributions.normalized(each.name) == distributions.normalized(chosen.distribution)
+    ]
+    now = ", ".join(names) or "none"
+    now = f"a new copy of {now}" if now == was else now
+    raise ReplacedUnderneath(chosen.series, chosen.distribution, was, now)
+
+
+def _refuse_in_place(tree: SiteTree, chosen: Receipt) -> None:
+    """Refuse to forget a series whose backups are the only copy of the original files."""
+    if not _replaced(tree, chosen):
+        raise StillInPlace(chosen.series, chosen.distribution)
+
+
+def _replaced(tree: SiteTree, chosen: Receipt) -> bool:
+    return chosen not in status.live(tree)[0].applied
 
 
 def _differs(tree: SiteTree, change: Change) -> bool:

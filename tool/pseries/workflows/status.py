@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import RecoveryNeeded
 from pseries.site import receipt as receipts
-from pseries.site import transaction
+from pseries.site import record, transaction
 from pseries.site.receipt import State
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def underneath(tree: SiteTree, receipt: Receipt, later: Iterable[Receipt]) -> st
     if state is None:
         return f"{receipt.distribution} {receipt.version} is no longer installed"
     wanted = receipt.record.after
-    if wanted is None or state.sha256 != wanted.sha256:
+    if wanted is None or (state.sha256, state.mode) != (wanted.sha256, wanted.mode):
         return f"{path} is not what was written: the package was reinstalled or changed"
     return ""
 
@@ -120,18 +120,36 @@ def live(tree: SiteTree) -> tuple[State, tuple[str, ...]]:
     """Return the receipts that still mean something, and the names of the series that do not.
 
     When a package is reinstalled or upgraded, nothing of what was written is left, and the
-    receipts of that distribution speak of files that are gone.
+    receipts of that distribution speak of files that are gone. That is so only when neither a file
+    nor its row in RECORD is ours any more: an edit by hand, of RECORD too, makes no receipt void,
+    for with it the only copy of the original files would go.
     """
     applied = receipts.read(tree).applied
     void: list[Receipt] = []
     for name in {each.distribution for each in applied}:
         stack = [each for each in applied if each.distribution == name]
-        written = {change.path: change.after for each in stack for change in each.files}
-        replaced = underneath(tree, stack[-1], ())
-        if replaced and not any(_now(tree, *item) is Now.AS_WRITTEN for item in written.items()):
+        if underneath(tree, stack[-1], ()) and not _ours(tree, stack):
             void += stack
     kept = tuple(each for each in applied if each not in void)
     return State(kept), tuple(each.series for each in void)
+
+
+def _ours(tree: SiteTree, stack: Iterable[Receipt]) -> bool:
+    """Whether anything is left of what a distribution's series wrote: a file, or a row."""
+    applied = tuple(stack)
+    listed = tree.read(applied[-1].record.path)
+    if listed is None:
+        return False
+    written = {change.path: change.after for each in applied for change in each.files}
+    if any(
+        image is not None and _now(tree, path, image) is Now.AS_WRITTEN
+        for path, image in written.items()
+    ):
+        return True
+    return any(
+        (image := written.get(entry.path)) is not None and entry.digest == image.sha256
+        for entry in record.parse(listed.data).entries
+    )
 
 
 def _files(tree: SiteTree, receipt: Receipt, later: Iterable[Receipt]) -> tuple[FileStatus, ...]:

@@ -10,6 +10,8 @@ from pseries.errors import (
     MissingBeneath,
     OtherDigest,
     Overlap,
+    Problem,
+    SeriesInvalid,
     UnknownRelocation,
     WrongRelease,
 )
@@ -21,7 +23,6 @@ from pseries.workflows import patching, status
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from pseries.errors import Problem
     from pseries.model.manifest import FileImage, NetChange
     from pseries.model.series import Series
     from pseries.model.spec import Relocation
@@ -44,11 +45,16 @@ class Condition(Enum):
 
 
 class Surveyed(NamedTuple):
-    """One file: where it is installed, its canonical path, and what it is."""
+    """One file: where it is installed, its canonical path, and what it is.
+
+    ``settled``: the series changes only its mode, and the mode is the wanted one already. Wheels
+    lose modes, so that says nothing about whether the series is applied.
+    """
 
     path: str
     canonical: str
     condition: Condition
+    settled: bool = False
 
 
 class Target(NamedTuple):
@@ -90,11 +96,20 @@ class Target(NamedTuple):
 
     def all_are(self, condition: Condition) -> bool:
         """Whether every file of the series is in that condition."""
-        return all(file.condition is condition for file in self.files)
+        return all(file.settled or file.condition is condition for file in self.files)
 
     def receipt_of(self, series: str) -> Receipt | None:
-        """Return the receipt of a series, ``None`` if it was not applied here."""
-        return next((each for each in self.state.applied if each.series == series), None)
+        """Return the receipt of a series, ``None`` if it was not applied to this distribution."""
+        return next((each for each in self.stack() if each.series == series), None)
+
+    def stack(self) -> tuple[Receipt, ...]:
+        """Return the receipts of this distribution, the first applied first."""
+        mine = distributions.normalized(self.distribution.name)
+        return tuple(
+            each
+            for each in self.state.applied
+            if distributions.normalized(each.distribution) == mine
+        )
 
 
 def survey(
@@ -138,6 +153,7 @@ def survey(
         for canonical in patching.carried(fitted)
         if (installed_path := layout.installed(canonical)) is not None
     }
+    _refuse_shared(series, places)
     foreign = distributions.owner_of(tree, places.values(), installed.info)
     if foreign:
         raise ForeignFile(series.name, tuple(sorted(foreign.items())))
@@ -148,12 +164,7 @@ def survey(
     }
     net = patching.expected(manifest, git_files(found), places.keys())
     files = tuple(
-        Surveyed(
-            places[change.path],
-            change.path,
-            _condition(change, found.get(change.path), installed, places[change.path]),
-        )
-        for change in net
+        _surveyed(change, found.get(change.path), installed, places[change.path]) for change in net
     )
     live, void = status.live(tree)
     listed = tree.read(installed.record_path)
@@ -210,6 +221,20 @@ def _packages(installed: Distribution) -> frozenset[str]:
     return frozenset(top for top in tops - {installed.info} if paths.problem(top) is None)
 
 
+def _refuse_shared(series: Series, places: Mapping[str, str]) -> None:
+    """Refuse a relocation that puts two files of the series into one place."""
+    by_place: dict[str, list[str]] = {}
+    for canonical, place in places.items():
+        by_place.setdefault(place, []).append(canonical)
+    problems = tuple(
+        Problem(paths.display(place), f"would hold both {' and '.join(sorted(sources))}")
+        for place, sources in sorted(by_place.items())
+        if len(sources) > 1
+    )
+    if problems:
+        raise SeriesInvalid(series.name, problems)
+
+
 def _layout(series: Series, tree: SiteTree, relocate: str | None) -> Layout:
     root = series.spec.upstream.root
     relocations = {relocation.name: relocation for relocation in series.spec.relocations}
@@ -251,47 +276,51 @@ def _holds(tree: SiteTree, layout: Layout, wanted: Collection[str]) -> bool:
     return all(place is not None and tree.status(place) is not None for place in places)
 
 
-def _condition(
+def _surveyed(
     change: NetChange, state: FileState | None, installed: Distribution, path: str
-) -> Condition:
-    if _is(state, change.before, change):
-        return Condition.PRISTINE
-    if _is(state, change.after, change):
-        return Condition.PATCHED
-    if state is None:
-        return Condition.MISSING
-    recorded = (entry.digest for entry in installed.record.entries if entry.path == path)
-    return Condition.OTHER_RELEASE if state.sha256 in recorded else Condition.BY_HAND
+) -> Surveyed:
+    only_mode = _changes_mode_alone(change)
+    condition = Condition.MISSING
+    if _is(state, change.before, only_mode=only_mode):
+        condition = Condition.PRISTINE
+    elif _is(state, change.after, only_mode=only_mode):
+        condition = Condition.PATCHED
+    elif state is not None:
+        recorded = (entry.digest for entry in installed.record.entries if entry.path == path)
+        known = state.sha256 in recorded
+        condition = Condition.OTHER_RELEASE if known else Condition.BY_HAND
+    settled = only_mode and condition is Condition.PATCHED
+    return Surveyed(path, change.path, condition, settled)
 
 
-def _is(state: FileState | None, image: FileImage | None, change: NetChange) -> bool:
+def _changes_mode_alone(change: NetChange) -> bool:
+    before, after = change.before, change.after
+    return before is not None and after is not None and before.sha256 == after.sha256
+
+
+def _is(state: FileState | None, image: FileImage | None, *, only_mode: bool) -> bool:
     if state is None or image is None:
         return state is None and image is None
     if state.sha256 != image.sha256:
         return False
     # Installers and people set modes as they like; only where the series changes the executable
     # bit and nothing else does it tell the two sides apart.
-    sides = (change.before, change.after)
-    only_mode = None not in sides and len({side.sha256 for side in sides if side}) == 1
     return not only_mode or bool(state.mode & _EXECUTABLE) == bool(image.mode & _EXECUTABLE)
 
 
 def _check_stack(series: Series, target: Target) -> None:
     mine = {file.path for file in target.files}
-    name = target.distribution.name
-    present = {each.series for each in target.state.applied}
+    stack = target.stack()
+    present = {each.series for each in stack}
     missing = tuple(sorted(set(series.spec.after) - present))
     if missing and not target.all_are(Condition.PRISTINE) and not target.all_are(Condition.PATCHED):
         raise MissingBeneath(series.name, missing)
-    for each in target.state.applied:
-        if each.series == series.name:
-            if each.digest != series.digest and not target.all_are(Condition.PRISTINE):
-                raise OtherDigest(series.name, each.digest, series.digest)
-            continue
-        if distributions.normalized(each.distribution) != distributions.normalized(name):
-            continue
-        if series.name in present:  # applied in good order already
-            continue
+    own = target.receipt_of(series.name)
+    if own is not None:
+        if own.digest != series.digest:  # its backups would be lost with its receipt
+            raise OtherDigest(series.name, own.digest, series.digest)
+        return
+    for each in stack:
         common = sorted(mine & {change.path for change in each.files})
         if common and each.series not in series.spec.after:
             raise Overlap(series.name, each.series, tuple(common))

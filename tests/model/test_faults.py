@@ -1,0 +1,112 @@
+"""What a change breaks: compile errors, vanished modules and names; never upstream's own faults."""
+
+from __future__ import annotations
+
+import pytest
+
+from pseries.model import faults
+from pseries.model.faults import broken, exports, module_name, undefined
+
+
+class Release:
+    """A release with a package ``eng`` of these modules."""
+
+    def __init__(self, **modules: str) -> None:
+        self.modules = {name.replace("__", "."): data.encode() for name, data in modules.items()}
+
+    def exists(self, module: str) -> bool | None:
+        if module.partition(".")[0] != "eng":
+            return None
+        return any(name == module or name.startswith(f"{module}.") for name in self.modules)
+
+    def names(self, module: str) -> frozenset[str] | None:
+        return exports(self.modules[module]) if module in self.modules else None
+
+
+RELEASE = Release(eng="", eng__ops="def run(): pass\nLIMIT = 3\n", eng__star="from .ops import *\n")
+
+
+def said(before: str | None, after: str, path: str = "python/eng/m.py") -> list[str]:
+    sides = None if before is None else before.encode(), after.encode()
+    return [str(problem) for problem in broken({path: sides}, RELEASE, "python")]
+
+
+def test_a_compile_error_is_the_changes_only_if_it_was_none_before():
+    assert said("x = 1\n", "x = (\n") == [
+        "python/eng/m.py:1: does not compile: '(' was never closed"
+    ]
+    assert said("return 1\n", "return 2\n") == []
+    assert said("x = 1\n", "x = 1\nreturn x\n") == [
+        "python/eng/m.py:2: does not compile: 'return' outside function"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("from eng.ops import run", []),
+        ("from eng.ops import run, walk", ["'walk' is not in module 'eng.ops'"]),
+        ("from .ops import walk", ["'walk' is not in module 'eng.ops'"]),
+        ("from . import ops", []),
+        ("from . import gone", ["'gone' is not in module 'eng'"]),
+        ("from ..ops import run", ["module 'ops' is not in the release"]),
+        ("from eng.gone import run", ["module 'eng.gone' is not in the release"]),
+        ("import eng.gone", ["module 'eng.gone' is not in the release"]),
+        ("import eng.ops as ops", []),
+        ("from eng.star import whatever", []),
+        ("from torch.gone import run", []),
+    ],
+)
+def test_imports_of_the_distributions_own_modules(line: str, expected: list[str]):
+    found = said("x = 1\n", f"x = 1\n{line}\n")
+    if line.startswith("from ..ops"):
+        assert found == []  # out of the package: not ours to know
+    else:
+        assert found == [f"python/eng/m.py:2: {what}" for what in expected]
+
+
+def test_what_was_there_before_is_not_reported():
+    before = "from eng.gone import a\nx = missing\n"
+    assert said(before, before + "y = 1\n") == []
+    assert said(None, "x = missing\n") == [
+        "python/eng/m.py:1: 'missing' is used, but nothing in the file defines it"
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(a, *b, c=1, **d):\n    return a, b, c, d, print, __file__\n",
+        "for i in range(3):\n    pass\nprint(i)\n",
+        "with open('x') as (a, b):\n    print(a, b)\n",
+        "try:\n    pass\nexcept OSError as error:\n    print(error)\n",
+        "x = [y for y in range(3) if (z := y)]\nprint(z)\n",
+        "class A:\n    size = 1\n    def f(self):\n        return __class__\n    other = size\n",
+        "def f():\n    global made\n    made = 1\nprint(made)\n",
+        "match [1]:\n    case [a, *b] as c:\n        print(a, b, c)\n",
+        "match {}:\n    case {'k': c, **d}:\n        print(c, d)\n",
+        "import a.b as c, d.e\nprint(c, d)\n",
+        "from a import *\nprint(anything)\n",
+        "print = (lambda x, *y: x + y)(1)\n",
+        "def f():\n    n = 1\n    def g():\n        nonlocal n\n        n += 1\n    return g\n",
+    ],
+)
+def test_every_way_to_bind_a_name_is_known(source: str):
+    assert undefined(source.encode()) == ()
+
+
+def test_names_of_another_function_are_not_in_sight():
+    assert undefined(b"def f():\n    a = 1\ndef g():\n    return a\n") == (faults.Use("a", 4),)
+
+
+def test_modules_have_names():
+    assert module_name("python/eng/a/b.py", "python") == "eng.a.b"
+    assert module_name("eng/__init__.py") == "eng.__init__"
+    assert exports(b"import a.b\nfrom c import d as e\nX: int\ny = 1\n") == {"a", "e", "X", "y"}
+    assert exports(b"def __getattr__(name): ...\n") is None
+    assert exports(b"print 1\n") is None
+
+
+def test_other_files_are_left_alone():
+    assert said("x", "y (", path="python/eng/m.txt") == []
+    assert broken({"m.py": (b"x = 1\n", None)}, RELEASE) == ()

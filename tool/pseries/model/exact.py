@@ -1,0 +1,115 @@
+"""The short way for a change that leaves no room for doubt: every hunk fits, exactly and once.
+
+Most files of a patch either did not change upstream or changed elsewhere. For those the rule of
+``apply --accept-drift`` is enough: all lines of each hunk, context included, stand in upstream's
+file exactly once, in the function or class that the lock recorded; what the hunk puts there does
+not; and git comes to the same bytes. Whatever is not as plain goes to :mod:`pseries.model.judge`.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pseries.model import source, splice, symbols
+from pseries.model.verdict import FileVerdict, HunkVerdict, Verdict, overall
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pseries.model.hunk import Hunk
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_LEAST = 2
+"""Lines around a change that say something: a single one, or blank ones, may be there by chance."""
+
+
+def fit(
+    paths: tuple[str, str],
+    ours: bytes,
+    merged: bytes,
+    hunks: Sequence[Hunk],
+    recorded: Sequence[str | None],
+) -> FileVerdict | None:
+    """Return the verdict on a file whose hunks all fit exactly, ``None`` if there is any doubt.
+
+    Args:
+        paths: where the file is in the old release and in the new one.
+        ours: the file in the new release.
+        merged: git's merge, without a conflict.
+        hunks: the patch's.
+        recorded: the symbol of each hunk as the lock recorded it.
+    """
+    if len(recorded) != len(hunks):
+        return None
+    placed = _placed(ours, hunks)
+    if placed is None or splice.apply(ours, placed) != merged:
+        return None
+    python = source.is_python(paths[1])
+    tree = symbols.parse(merged) if python else None
+    if python and tree is None:
+        return None
+    verdicts = []
+    for number, (old, new) in enumerate(zip(hunks, placed, strict=True), 1):
+        symbol = None
+        if tree is not None:
+            added = splice.added_lines(new)  # what only removes leaves no line to look up
+            symbol = None if added is None else _enclosing(tree, *added)
+            if symbol is None or symbol != recorded[number - 1]:
+                return None
+        verdicts.append(_verdict(number, old, new, paths, symbol))
+    worst = overall(each.verdict for each in verdicts)
+    return FileVerdict(*paths, worst, merged, tuple(verdicts))
+
+
+def _enclosing(tree: ast.Module, first: int, last: int) -> str:
+    """Return what :func:`pseries.model.symbols.enclosing` does, looking only where the lines are.
+
+    To list every scope of a large file takes longer than all the rest of its rebase.
+    """
+    name: list[str] = []
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        for child in ast.iter_child_nodes(node):
+            begin, end = getattr(child, "lineno", 0), getattr(child, "end_lineno", None)
+            if isinstance(child, _SCOPES):
+                begin = min([begin, *(mark.lineno for mark in child.decorator_list)])
+            if end is None or not begin <= first <= last <= end:
+                if not isinstance(child, ast.match_case):  # the one statement part without lines
+                    continue
+            elif isinstance(child, _SCOPES):
+                name.append(child.name)
+            pending.append(child)
+    return ".".join(name)
+
+
+def _placed(ours: bytes, hunks: Sequence[Hunk]) -> list[Hunk] | None:
+    """Return the hunks at the one place where each fits; ``None`` if one has none, or several."""
+    lines = splice.lines_of(ours)
+    placed: list[Hunk] = []
+    shift = 0
+    for hunk in hunks:
+        before, after = splice.lines_of(hunk.before), splice.lines_of(hunk.after)
+        if sum(any(map(str.isalnum, line.decode("latin-1"))) for line in before) < _LEAST:
+            return None
+        found = splice.occurrences(lines, before)
+        if len(found) != 1 or (hunk.added and splice.occurrences(lines, after)):
+            return None
+        placed.append(replace(hunk, old_start=found[0], new_start=found[0] + shift))
+        shift += hunk.new_count - hunk.old_count
+    return placed
+
+
+def _verdict(
+    number: int, old: Hunk, new: Hunk, paths: tuple[str, str], symbol: str | None
+) -> HunkVerdict:
+    was, now = old.first_old + old.leading, new.first_old + new.leading
+    evidence: tuple[str, ...] = ()
+    if paths[0] != paths[1]:
+        evidence = (f"from {paths[0]}:{was} to {paths[1]}:{now}",)
+    elif was != now:
+        evidence = (f"from line {was} to line {now}",)
+    verdict = Verdict.MOVED if evidence else Verdict.CLEAN
+    return HunkVerdict(number, verdict, symbol, was, new.first_new + new.leading, evidence)

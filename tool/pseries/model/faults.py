@@ -1,0 +1,240 @@
+"""What is wrong with a file after a change although the change applied: it would not run.
+
+Only what the change brings is reported. Names are looked up generously, anything that might bind
+one counts, so that what is reported is really missing.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pseries.errors import Problem
+from pseries.model import align, paths, source, symbols
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_KNOWN = frozenset(dir(builtins)) | {
+    "__file__", "__name__", "__doc__", "__path__", "__spec__", "__loader__", "__package__",
+    "__builtins__", "__class__", "__qualname__", "__module__", "__annotations__", "__all__",
+    "WindowsError",
+}  # fmt: skip
+_NAMING = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef,
+    ast.ExceptHandler, ast.MatchAs, ast.MatchStar,
+)  # fmt: skip
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+class Resolver(Protocol):
+    """What the new release has, as far as imports go."""
+
+    def exists(self, module: str) -> bool | None:
+        """Say whether a module is there; ``None`` if it is not one of the distribution's own."""
+
+    def names(self, module: str) -> frozenset[str] | None:
+        """Return the names at a module's top level; ``None`` if that cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A name that is read where nothing binds it."""
+
+    name: str
+    line: int
+
+
+def broken(
+    files: Mapping[str, tuple[bytes | None, bytes | None]], resolver: Resolver, root: str = ""
+) -> tuple[Problem, ...]:
+    """Return what a change breaks in the Python files that it touches.
+
+    Args:
+        files: by path, the bytes before the change (``None`` for a new file) and after it
+            (``None`` for a deleted one).
+        resolver: answers for the new release with the whole change made.
+        root: the folder of the tree that holds the top-level packages.
+    """
+    problems: list[Problem] = []
+    for path, (before, after) in sorted(files.items()):
+        if source.is_python(path) and after is not None and before != after:
+            problems += _file(path, before or b"", after, resolver, root)
+    return tuple(problems)
+
+
+def _file(
+    path: str, before: bytes, after: bytes, resolver: Resolver, root: str
+) -> Iterator[Problem]:
+    shown = paths.display(path)
+    fault = compile_error(after)
+    if fault is not None:
+        if compile_error(before) is None:
+            yield Problem(f"{shown}:{fault[0]}", f"does not compile: {fault[1]}")
+        return
+    tree = symbols.parse(after)
+    if tree is None:
+        return
+    added = _added(before, after)
+    for name, line in sorted(_missing_imports(tree, module_name(path, root), resolver)):
+        if line in added:
+            yield Problem(f"{shown}:{line}", name)
+    for use in undefined(after):
+        if use.line in added:
+            what = f"{use.name!r} is used, but nothing in the file defines it"
+            yield Problem(f"{shown}:{use.line}", what)
+
+
+def compile_error(data: bytes) -> tuple[int, str] | None:
+    """Return the line and the reason if a Python file does not compile, ``None`` if it does."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes in somebody else's strings
+            compile(data, "<file>", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return error.lineno or 1, error.msg
+    except (ValueError, RecursionError, MemoryError) as error:
+        return 1, str(error)
+    return None
+
+
+def _added(before: bytes, after: bytes) -> frozenset[int]:
+    old, new = source.split(before), source.split(after)
+    found = align.edits(align.align(old, new), len(new))
+    return frozenset(at + 1 for edit in found for at in range(*edit.new))
+
+
+# --- imports ----------------------------------------------------------------------------------
+
+
+def module_name(path: str, root: str = "") -> str:
+    """Return the dotted name of a module; a package's ends in ``.__init__``."""
+    inner = path.removeprefix(f"{root}/") if root else path
+    return inner.rpartition(".")[0].replace("/", ".")
+
+
+def exports(data: bytes) -> frozenset[str] | None:
+    """Return the names at a module's top level, ``None`` where they cannot be told.
+
+    That is so where it does not parse, imports ``*`` or has a ``__getattr__``.
+    """
+    tree = symbols.parse(data)
+    if tree is None:
+        return None
+    names = _bound_in(tree)
+    return None if "*" in names or "__getattr__" in names else frozenset(names)
+
+
+def _missing_imports(
+    tree: ast.Module, module: str, resolver: Resolver
+) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if resolver.exists(alias.name) is False:
+                    yield f"module {alias.name!r} is not in the release", alias.lineno
+        elif isinstance(node, ast.ImportFrom):
+            target = _absolute(node, module)
+            if resolver.exists(target) is False:
+                yield f"module {target!r} is not in the release", node.lineno
+            elif resolver.exists(target):
+                yield from _missing_names(node, target, resolver)
+
+
+def _absolute(node: ast.ImportFrom, module: str) -> str:
+    if not node.level:
+        return node.module or ""
+    package = module.split(".")[: -node.level]
+    return ".".join([*package, *([node.module] if node.module else [])])
+
+
+def _missing_names(
+    node: ast.ImportFrom, target: str, resolver: Resolver
+) -> Iterator[tuple[str, int]]:
+    names = resolver.names(target)
+    for alias in node.names:
+        if names is None or alias.name == "*" or alias.name in names:
+            continue
+        if not resolver.exists(f"{target}.{alias.name}"):
+            yield f"{alias.name!r} is not in module {target!r}", alias.lineno
+
+
+# --- names ------------------------------------------------------------------------------------
+
+
+def undefined(data: bytes) -> tuple[Use, ...]:
+    """Return the names that a Python file reads and that nothing in sight binds.
+
+    Nothing is reported of a file that does not parse or imports ``*``.
+    """
+    tree = symbols.parse(data)
+    if tree is None:
+        return ()
+    names = _bound_in(tree) | _globals(tree)
+    if "*" in names:
+        return ()
+    found: list[Use] = []
+    _look(tree, [frozenset(names) | _KNOWN], found)
+    return tuple(found)
+
+
+def _look(scope: ast.AST, known: list[frozenset[str]], found: list[Use]) -> None:
+    """Collect the unbound names below ``scope``; ``known`` are the names of the scopes around."""
+    pending = list(ast.iter_child_nodes(scope))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, _SCOPES):
+            # names of a class body are not seen from its methods, but being generous costs little
+            _look(node, [*known, frozenset(_bound_in(node))], found)
+            continue
+        if (
+            isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Load)
+            and not any(node.id in names for names in known)
+        ):
+            found.append(Use(node.id, node.lineno))
+        pending.extend(ast.iter_child_nodes(node))
+
+
+def _bound_in(scope: ast.AST) -> set[str]:
+    """Return the names that a scope binds, comprehensions inside it included."""
+    names: set[str] = set()
+    if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        names.update(_parameters(scope.args))
+    names.update(parameter.name for parameter in getattr(scope, "type_params", ()))
+    pending = list(ast.iter_child_nodes(scope))
+    while pending:
+        node = pending.pop()
+        names.update(_binds(node))
+        if not isinstance(node, _SCOPES):
+            pending.extend(ast.iter_child_nodes(node))
+    return names
+
+
+def _parameters(arguments: ast.arguments) -> Iterator[str]:
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    for parameter in [*every, arguments.vararg, arguments.kwarg]:
+        if parameter is not None:
+            yield parameter.arg
+
+
+def _binds(node: Any) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        if not isinstance(node.ctx, ast.Load):
+            yield node.id
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        for alias in node.names:
+            yield alias.asname or alias.name.partition(".")[0]
+    elif isinstance(node, _NAMING):
+        if node.name:
+            yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        yield node.rest
+
+
+def _globals(tree: ast.Module) -> set[str]:
+    """Return the names that functions declare global, and so may bind."""
+    return {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}

@@ -1,0 +1,276 @@
+"""What a rebase keeps on disk while it is under way, and how the new series gets to its place.
+
+``.pseries/rebase/<series>/`` beside the series folder, where git ignores it: the state, the files
+that a person resolved (by sha256) and the worktree of the patch that stopped. Every file appears
+whole or not at all. ``<series folder>/.resolutions/`` holds what git remembers of resolved
+conflicts: it is part of the project, for the next release and for others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pseries.errors import NoRebase, Problem, RebaseBusy, RebaseInvalid, SeriesUnclear
+from pseries.model import rebase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pseries.model.rebase import Creation, State
+
+CONTROL = ".pseries"
+RESOLUTIONS = ".resolutions"
+_STAGING = ".staging"
+"""Two levels above the files of a series, so that no one takes it for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The place where one series is being rebased.
+
+    Args:
+        series_dir: the folder that holds the series folders.
+        series: the name of the series.
+    """
+
+    series_dir: Path
+    series: str
+
+    @property
+    def folder(self) -> Path:
+        """Where the state is kept."""
+        return self.series_dir.parent / CONTROL / "rebase" / self.series
+
+    @property
+    def resolutions(self) -> Path:
+        """Where git's records of resolved conflicts are."""
+        return self.series_dir / RESOLUTIONS
+
+    def worktree(self, name: str) -> Path:
+        """Return the folder of the worktree of a patch that stopped."""
+        return self.folder / name
+
+    # --- the state ----------------------------------------------------------------------------
+
+    def load(self) -> State | None:
+        """Return the state, ``None`` if no rebase is under way.
+
+        Raises:
+            RebaseInvalid: the file is not one that can be trusted.
+        """
+        try:
+            data = (self.folder / rebase.FILE).read_bytes()
+        except FileNotFoundError:
+            return None
+        problems: list[Problem] = []
+        state = rebase.parse(data, problems)
+        if problems:
+            raise RebaseInvalid(str(self.folder), tuple(problems))
+        return state
+
+    def save(self, state: State) -> None:
+        """Write the state; afterwards it survives whatever happens to this process."""
+        self._prepare()
+        replace_file(self.folder / rebase.FILE, rebase.render(state))
+
+    def _prepare(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        ignore = self.series_dir.parent / CONTROL / ".gitignore"
+        if not ignore.exists():
+            replace_file(ignore, b"*\n")
+
+    def keep(self, data: bytes) -> str:
+        """Keep the bytes of a resolved file and return their sha256."""
+        name = hashlib.sha256(data).hexdigest()
+        self._prepare()
+        file = self.folder / "resolved" / name
+        if not file.exists():
+            file.parent.mkdir(exist_ok=True)
+            replace_file(file, data)
+        return name
+
+    def kept(self, sha256: str) -> bytes:
+        """Return bytes that :meth:`keep` was given.
+
+        Raises:
+            RebaseInvalid: they are gone or damaged.
+        """
+        file = self.folder / "resolved" / sha256
+        data = file.read_bytes() if file.is_file() else b""
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise RebaseInvalid(str(self.folder), (Problem(sha256, "a resolved file is damaged"),))
+        return data
+
+    def forget(self, name: str) -> None:
+        """Remove a worktree that no state names: what a killed process left."""
+        shutil.rmtree(self.worktree(name), ignore_errors=True)
+
+    def clear(self) -> None:
+        """Forget the rebase, the state first; empty folders that are ours go as well."""
+        (self.folder / rebase.FILE).unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        control = self.series_dir.parent / CONTROL
+        with contextlib.suppress(OSError):  # other rebases are under way
+            (control / "rebase").rmdir()
+            (control / ".gitignore").unlink()
+            control.rmdir()
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep another process from rebasing here; raises :class:`RebaseBusy` at once.
+
+        The series folder itself is locked: it is there anyway and is never removed.
+        """
+        descriptor = os.open(self.series_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RebaseBusy(str(self.series_dir)) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    # --- the result ---------------------------------------------------------------------------
+
+    def stage(self, name: str, files: Mapping[str, bytes]) -> Path:
+        """Write the files of a new series where nobody looks for series, and return the folder."""
+        self.unstage()
+        folder = self.series_dir / _STAGING / name
+        folder.mkdir(parents=True)
+        for file, data in files.items():
+            (folder / file).write_bytes(data)
+        return folder
+
+    def unstage(self) -> None:
+        """Remove what was staged."""
+        shutil.rmtree(self.series_dir / _STAGING, ignore_errors=True)
+
+    def publish(self, staged: Path) -> Path:
+        """Put a staged series in its place, all of it at once, and return its folder."""
+        for file in sorted(staged.iterdir()):
+            _sync(file)
+        _sync(staged)
+        folder = self.series_dir / staged.name
+        staged.rename(folder)
+        _sync(self.series_dir)
+        return folder
+
+    def remember(self, records: Mapping[str, bytes]) -> None:
+        """Write records of resolved conflicts, by path within their folder."""
+        for name, data in sorted(records.items()):
+            file = self.resolutions / name
+            if not file.exists():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                # by way of a folder that is swept, whatever becomes of this process
+                replace_file(file, data, self.series_dir / _STAGING)
+
+    def undo(self, creations: tuple[Creation, ...]) -> tuple[str, ...]:
+        """Remove what was created, unless somebody changed it since; return what stays."""
+        stays = []
+        for creation in creations:
+            path = self.series_dir / creation.path
+            if path.exists() and content_digest(path) != creation.sha256:
+                stays.append(creation.path)
+            elif path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+            if path.parent != self.series_dir:
+                with contextlib.suppress(OSError):
+                    path.parent.rmdir()
+        with contextlib.suppress(OSError):
+            self.resolutions.rmdir()
+        self.unstage()
+        return tuple(stays)
+
+
+def under_way(series_dir: Path) -> tuple[str, ...]:
+    """Return the names of the series that are being rebased."""
+    found = (series_dir.parent / CONTROL / "rebase").glob(f"*/{rebase.FILE}")
+    return tuple(sorted(file.parent.name for file in found))
+
+
+def find(series_dir: Path, name: str | None) -> Desk:
+    """Return where a series is being rebased; without a name the only one.
+
+    Raises:
+        NoRebase: none is.
+        SeriesUnclear: several are, and none was named.
+    """
+    known = under_way(series_dir)
+    if name is not None and name not in known:
+        raise NoRebase(name)
+    if not known:
+        raise NoRebase("")
+    if name is None and len(known) > 1:
+        raise SeriesUnclear("continue", known)
+    return Desk(series_dir, name or known[0])
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Return the plain files of a series folder by name; hidden ones are not part of it."""
+    return {
+        file.name: file.read_bytes()
+        for file in sorted(folder.iterdir())
+        if file.is_file() and not file.is_symlink() and not file.name.startswith(".")
+    }
+
+
+def content_digest(path: Path) -> str:
+    """Return a sha256 of a file's bytes, or of a folder's files with their names."""
+    if path.is_file():
+        return digest_of_file(path.read_bytes())
+    return _digest_of({
+        str(file.relative_to(path)): file.read_bytes()
+        for file in path.rglob("*")
+        if file.is_file()
+    })  # fmt: skip
+
+
+def digest_of_file(data: bytes) -> str:
+    """Return the :func:`content_digest` of a file with these bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _digest_of(files: Mapping[str, bytes]) -> str:
+    lines = [f"{digest_of_file(data)}  {name}\n" for name, data in sorted(files.items())]
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def replace_file(path: Path, data: bytes, by_way_of: Path | None = None) -> None:
+    """Write a file so that it has its old or its new content at any moment, also after a crash.
+
+    Args:
+        path: the file.
+        data: its new content.
+        by_way_of: the folder, of the same file system, to write it in first; its own by default.
+    """
+    handle, name = tempfile.mkstemp(dir=by_way_of or path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

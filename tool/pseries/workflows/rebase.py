@@ -1,0 +1,573 @@
+"""Carrying a series to another release: begin, go on, skip, abort.
+
+What is computed (:mod:`~pseries.workflows.march`) depends on the series, two releases and the
+decisions taken so far, and on nothing else. So going on is beginning again with one decision more,
+and nothing is written before the end: then either the new series, all at once, or the state and a
+worktree for the patch that stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pseries.errors import (
+    AlreadyForRelease,
+    BuiltOnOthers,
+    DoesNotApply,
+    NoRebase,
+    Problem,
+    RebaseInProgress,
+    RebaseInvalid,
+    RebaseUnresolved,
+    SeriesExists,
+)
+from pseries.git import merge, worktree
+from pseries.model import manifest as manifests
+from pseries.model import patch as patch_files
+from pseries.model import paths, rebase
+from pseries.model.rebase import Creation, Fate, Plan, ResolvedFile, Stop
+from pseries.upstream.store import Store
+from pseries.workflows import catalog, choice, desk, successor
+from pseries.workflows.carry import Rules
+from pseries.workflows.desk import Desk
+from pseries.workflows.march import Route, Ruling, march, problems_in
+from pseries.workflows.range_diff import range_diff
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pseries.model.patch import Patch
+    from pseries.model.rebase import Decision, PatchOutcome, Phase, State
+    from pseries.model.series import Series
+    from pseries.upstream.fetch import Report as Told
+    from pseries.upstream.release import Progress, Release
+    from pseries.workflows.catalog import Location
+    from pseries.workflows.march import ConflictPlace, Halt, Step
+    from pseries.workflows.range_diff import Pair
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """How releases are reached, and who is told about it."""
+
+    offline: bool = False
+    index_url: str | None = None
+    progress: Progress | None = None
+    told: Told | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a rebase is asked to do.
+
+    ``onto_path`` is a folder that serves as the new release: one that is on no index.
+    """
+
+    series: str | None
+    to: str
+    onto_path: Path | None = None
+    dry_run: bool = False
+    weave: bool = True
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Where a rebase stopped: the patch, the worktree to resolve it in, and every place in it.
+
+    ``worktree`` is "" where nothing was written. ``recalled`` are files in it that a remembered
+    resolution resolved already.
+    """
+
+    patch: str
+    worktree: str
+    places: tuple[ConflictPlace, ...]
+    recalled: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a rebase.
+
+    Attributes:
+        series: the old series.
+        target: the new one.
+        folder: the new one's folder; "" while it is not written.
+        old: the old release, for people.
+        new: the new release, for people.
+        patches: one outcome a patch, in order.
+        stopped: where it stopped; ``None`` if every patch is carried.
+        range_diff: the old series and the new one, compared.
+        unchanged: the new series was there already, byte for byte.
+        notes: what else a person should know.
+    """
+
+    series: str
+    target: str
+    folder: str
+    old: str
+    new: str
+    patches: tuple[PatchOutcome, ...]
+    stopped: Stopped | None
+    range_diff: tuple[Pair, ...] = ()
+    unchanged: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """A rebase that was given up; ``stays`` is what somebody changed since it was written."""
+
+    series: str
+    stays: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A rebase that is under way; ``worktree`` and ``files`` are of the patch that stopped."""
+
+    series: str
+    target: str
+    phase: Phase
+    patch: str
+    worktree: str
+    files: tuple[str, ...]
+    decisions: tuple[Decision, ...]
+
+
+# --- commands ---------------------------------------------------------------------------------
+
+
+def start(asked: Asked, location: Location | None, means: Means) -> Report:
+    """Begin a rebase.
+
+    Raises:
+        SeriesUnclear, SeriesNotFound: which series is meant cannot be told.
+        RebaseInProgress: of this series; it has to be ended first.
+        AlreadyForRelease: the series is for that release.
+        SeriesExists: the new folder is there and holds something else.
+        DoesNotApply: the series does not fit its own release.
+    """
+    series = catalog.load(choice.series_for(asked.series, asked.to, location), location)
+    place = Desk(Path(series.folder).resolve().parent, series.name)
+    with place.lock():
+        if (state := place.load()) is not None:
+            patch = "" if state.stop is None else state.stop.patch
+            raise RebaseInProgress(series.name, state.plan.target, patch)
+        version = choice.version_for(
+            series, asked.to, offline=means.offline, index_url=means.index_url
+        )
+        if version == series.spec.upstream.version:
+            raise AlreadyForRelease(series.name, version)
+        tag = successor.tag_of(series, version, asked.to)
+        job = _job(series, location, means, (version, tag), asked.onto_path)
+        state = rebase.begin(
+            Plan(
+                series.name,
+                series.digest,
+                successor.folder_name(series, version),
+                version,
+                tag,
+                job.route.old.tree,
+                job.route.new.tree,
+                asked.weave,
+                asked.strict,
+            )
+        )
+        return _Run(job, place, writes=not asked.dry_run).run(state)
+
+
+def go_on(name: str | None, location: Location | None, means: Means) -> Report:
+    """Take what is in the worktree of the patch that stopped, and go on.
+
+    Raises:
+        NoRebase: none is under way.
+        RebaseUnresolved: markers or syntax errors remain; each with its place.
+        RebaseInvalid: the series or a release is not what it was at the beginning.
+    """
+    place = desk.find(_folder_of(location), name)
+    with place.lock():
+        state, job = _resume(place, location, means)
+        if state.stop is not None and place.worktree(state.stop.worktree).is_dir():
+            state = rebase.resolved(state, _resolution(state.stop, place))
+            place.save(state)
+        return _Run(job, place).run(state)
+
+
+def skip(name: str | None, location: Location | None, means: Means) -> Report:
+    """Leave out the patch that stopped, and go on; raises as :func:`go_on` does."""
+    place = desk.find(_folder_of(location), name)
+    with place.lock():
+        state, job = _resume(place, location, means)
+        state = rebase.skipped(state)
+        place.save(state)
+        return _Run(job, place).run(state)
+
+
+def abort(name: str | None, location: Location | None) -> Aborted:
+    """Give a rebase up: everything is as it was before. Raises :class:`NoRebase`."""
+    place = desk.find(_folder_of(location), name)
+    with place.lock():
+        try:
+            state = place.load()
+        except RebaseInvalid:  # this is the way out of it
+            state = None
+        stays = place.undo(() if state is None else state.creations)
+        place.clear()
+    return Aborted(place.series, stays)
+
+
+def status(name: str | None, location: Location | None) -> tuple[Status, ...]:
+    """Return the rebases that are under way: of one series, or all."""
+    folder = _folder_of(location)
+    names = [name] if name is not None else desk.under_way(folder)
+    found = []
+    for each in names:
+        place = desk.find(folder, each)
+        if (state := place.load()) is not None:
+            stop = state.stop or Stop("", "", ())
+            tree = str(place.worktree(stop.worktree)) if stop.worktree else ""
+            found.append(
+                Status(
+                    place.series,
+                    state.plan.target,
+                    state.phase,
+                    stop.patch,
+                    tree,
+                    stop.files,
+                    state.decisions,
+                )
+            )
+    return tuple(found)
+
+
+def _folder_of(location: Location | None) -> Path:
+    if location is None:
+        raise NoRebase("")
+    return location.folder.resolve()
+
+
+def _resume(place: Desk, location: Location | None, means: Means) -> tuple[State, _Job]:
+    """Return the state of a rebase and its inputs, which must be those it began with."""
+    state = place.load()
+    if state is None:
+        raise NoRebase(place.series)
+    plan = state.plan
+    series = catalog.load(str(place.series_dir / plan.series), location)
+    job = _job(series, location, means, (plan.version, plan.tag), None)
+    differing = tuple(
+        Problem(what, "is not what it was when the rebase began")
+        for what, now, then in (
+            (f"series {series.name}", series.digest, plan.digest),
+            (f"the tree of {job.route.old.version}", job.route.old.tree, plan.old_tree),
+            (f"the tree of {job.route.new.version}", job.route.new.tree, plan.new_tree),
+        )
+        if now != then
+    )
+    if differing:
+        raise RebaseInvalid(str(place.folder), differing)
+    return state, job
+
+
+def _resolution(stop: Stop, place: Desk) -> tuple[ResolvedFile, ...]:
+    """Read what a person made of a patch that stopped."""
+    folder = place.worktree(stop.worktree)
+    edited = worktree.read(folder)
+    problems = (*problems_in(edited.changed), *_parted(edited.changed))
+    if problems:
+        raise RebaseUnresolved(stop.patch, str(folder), problems)
+    return tuple(
+        ResolvedFile(path, None, None)
+        if file is None
+        else ResolvedFile(path, file[0], place.keep(file[1]))
+        for path, file in sorted(edited.changed.items())
+    )
+
+
+def _parted(changed: Mapping[str, tuple[int, bytes] | None]) -> tuple[Problem, ...]:
+    """Return the lines that parted a conflict, where nothing else of it is left."""
+    return tuple(
+        Problem(f"{paths.display(path)}:{number}", "the line that parts a conflict is left")
+        for path, file in sorted(changed.items())
+        if file is not None and path.endswith((".py", ".pyi"))
+        for number, line in enumerate(file[1].split(b"\n"), 1)
+        if line.rstrip(b"\r") == b"======="
+    )
+
+
+# --- inputs -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """The way to go and the means: what does not change while a rebase is under way."""
+
+    route: Route
+    store: Store
+    location: Location | None
+    means: Means
+    renamed: Mapping[str, str]
+
+
+def _job(
+    series: Series,
+    location: Location | None,
+    means: Means,
+    wanted: tuple[str, str],
+    onto_path: Path | None,
+) -> _Job:
+    version, tag = wanted
+    store, old = _fetched(series, means)
+    upstream = series.spec.upstream._replace(version=version, tag=tag)
+    moved = series._replace(spec=series.spec._replace(upstream=upstream), manifest=None)
+    if onto_path is not None:
+        _add(store, version, onto_path, upstream.root)
+    _, new = _fetched(moved, means)
+    beneath = tuple(catalog.load(name, location) for name in series.spec.after)
+    renamed = {
+        name: successor.folder_name(each, version)
+        for name, each in zip(series.spec.after, beneath, strict=True)
+    }
+    known = catalog.names(location)
+    if missing := tuple(name for name in renamed.values() if name not in known):
+        raise BuiltOnOthers(series.name, missing)
+    new_beneath = tuple(catalog.load(name, location) for name in renamed.values())
+    return _Job(Route(series, old, new, beneath, new_beneath), store, location, means, renamed)
+
+
+def _fetched(series: Series, means: Means) -> tuple[Store, Release]:
+    """Return the store of a series' distribution and its release, fetched if it is not there."""
+    upstream = series.spec.upstream
+    store = Store.open(upstream.distribution)
+    manifest = series.manifest
+    pins = {} if manifest is None else {a.filename: a.sha256 for a in manifest.upstream.artefacts}
+    found = store.find(upstream.version)
+    if found is not None and _fits(found, upstream.root, pins):
+        return store, found
+    # the code that reads archives takes as long to import as a small rebase to run
+    from pseries.upstream import fetch as fetching  # noqa: PLC0415
+    from pseries.upstream import settings  # noqa: PLC0415
+
+    release = fetching.fetch(
+        upstream,
+        store,
+        settings.configured(means.index_url or ""),
+        pins=pins,
+        offline=means.offline,
+        progress=means.progress,
+        report=means.told,
+    )
+    return store, release
+
+
+def _fits(found: Release, root: str, pins: Mapping[str, str]) -> bool:
+    """Say whether a release of the store is what a fetch would give."""
+    artefact = found.artefact
+    pinned = "" if artefact is None else pins.get(artefact.filename, artefact.sha256)
+    return (artefact is None or pinned == artefact.sha256) and (
+        found.source == "git" or found.recorded.root == root
+    )
+
+
+def _add(store: Store, version: str, folder: Path, root: str) -> None:
+    from pseries.upstream import imports  # noqa: PLC0415 - only for what is on no index
+
+    with store.lock():
+        imports.add_folder(store, version, folder, root)
+
+
+# --- the run ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run over all patches, and the writing of what it comes to."""
+
+    job: _Job
+    place: Desk
+    writes: bool = True
+
+    def run(self, state: State) -> Report:
+        """Carry every patch, then write the new series, or stop."""
+        route, plan = self.job.route, state.plan
+        rules = Rules(
+            plan.weave, plan.strict, f"base {route.old.version}", f"upstream {plan.version}"
+        )
+        with merge.merge_store(self.job.store.git_dir) as store:
+            rulings = {each.patch: self._ruling(each) for each in state.decisions}
+            steps = march(route, store, rulings, self.place.resolutions, rules)
+            halt = next((step.halt for step in steps if step.halt is not None), None)
+            if halt is not None:
+                return self._stopped(state, steps, halt)
+            grown = [step.grown for step in steps if step.grown is not None]
+            texts = dict(
+                zip(
+                    [each.patch.name for each in grown],
+                    successor.patch_texts(grown, store),
+                    strict=True,
+                )
+            )
+        return self._finished(state, steps, texts)
+
+    def _ruling(self, decision: Decision) -> Ruling:
+        files = {
+            file.path: None
+            if file.mode is None or file.sha256 is None
+            else (file.mode, self.place.kept(file.sha256))
+            for file in decision.files
+        }
+        return Ruling(files, decision.skipped)
+
+    def _report(
+        self, state: State, steps: Sequence[Step], stopped: Stopped | None = None
+    ) -> Report:
+        route = self.job.route
+        return Report(
+            series=route.series.name,
+            target=state.plan.target,
+            folder="",
+            old=_named(route.old),
+            new=_named(route.new),
+            patches=tuple(step.outcome for step in steps),
+            stopped=stopped,
+            notes=_notes(route, steps),
+        )
+
+    # --- a stop -------------------------------------------------------------------------------
+
+    def _stopped(self, state: State, steps: Sequence[Step], halt: Halt) -> Report:
+        tree = ""
+        if self.writes:
+            target = self.place.series_dir / state.plan.target
+            if target.exists():
+                problem = Problem(halt.patch, "stops, so the result is not what is there")
+                raise SeriesExists(str(target), (problem,))
+            tree = str(self._worktree(state, halt))
+        stopped = Stopped(halt.patch, tree, halt.places, halt.recalled)
+        return self._report(state, steps, stopped)
+
+    def _worktree(self, state: State, halt: Halt) -> Path:
+        """Make the worktree, then the state that names it; what is not named is nobody's."""
+        name = halt.patch.rpartition(".")[0] or halt.patch
+        stop = Stop(halt.patch, name, tuple(each.path for each in halt.conflicts))
+        folder = self.place.worktree(name)
+        if state.stop != stop or not folder.is_dir():
+            self.place.forget(name)
+            worktree.create(
+                folder,
+                borrowed=self.job.store.git_dir,
+                tree=self.job.route.new.tree,
+                before=halt.before,
+                merged=halt.merged,
+                conflicts=halt.conflicts,
+            )
+        self.place.save(rebase.stopped(state, stop))
+        return folder
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def _finished(self, state: State, steps: Sequence[Step], texts: Mapping[str, bytes]) -> Report:
+        plan, series = state.plan, self.job.route.series
+        patches = {patch.name: texts.get(patch.name) for patch in series.patches}
+        files = successor.files(
+            series, desk.files_in(Path(series.folder)), (plan.version, plan.tag), patches,
+            self.job.renamed,
+        )  # fmt: skip
+        report = replace(
+            self._report(state, steps),
+            range_diff=range_diff(series.patches, _parsed(series, patches)),
+        )
+        folder = self.place.series_dir / plan.target
+        if folder.exists():
+            _refuse_other(folder, files)
+            report = replace(report, unchanged=True, folder=str(folder))
+            if self.writes:
+                self.place.clear()
+            return report
+        return self._written(state, steps, files, report) if self.writes else report
+
+    def _written(
+        self, state: State, steps: Sequence[Step], files: Mapping[str, bytes], report: Report
+    ) -> Report:
+        """Put the new series in its place; the state says what is coming, so it can be undone."""
+        staged = self.place.stage(state.plan.target, files)
+        try:
+            note = self._locked(staged, steps)
+            records = {
+                name: data
+                for step in steps
+                for conflict, resolved in step.resolved
+                for name, data in worktree.learn(conflict, resolved).items()
+                if not (self.place.resolutions / name).exists()
+            }
+            creations = [
+                Creation(f"{desk.RESOLUTIONS}/{name}", desk.digest_of_file(data))
+                for name, data in sorted(records.items())
+            ]
+            creations.append(Creation(staged.name, desk.content_digest(staged)))
+            self.place.save(rebase.writing(state, tuple(creations)))
+            self.place.remember(records)
+            folder = self.place.publish(staged)
+            self.place.clear()
+        finally:
+            self.place.unstage()
+        notes = (*report.notes, *([note] if note else []))
+        return replace(report, folder=str(folder), notes=notes)
+
+    def _locked(self, staged: Path, steps: Sequence[Step]) -> str:
+        """Write the manifest of the staged series; return why there is none."""
+        # the network code that comes with it takes longer than a rebase
+        from pseries.workflows import release as releases  # noqa: PLC0415
+
+        means = self.job.means
+        try:
+            releases.lock_folder(
+                str(staged), self.job.location, offline=means.offline, index_url=means.index_url,
+                progress=means.progress, report=means.told,
+            )  # fmt: skip
+        except DoesNotApply:
+            if not any(step.outcome.unverified for step in steps):
+                raise
+            return (
+                "the new series is not locked: the release at hand does not hold every file that"
+                " its patches name"
+            )
+        return ""
+
+
+def _named(release: Release) -> str:
+    return f"{release.distribution} {release.version} ({release.origin})"
+
+
+def _notes(route: Route, steps: Sequence[Step]) -> tuple[str, ...]:
+    notes = []
+    unverified = sorted({path for step in steps for path in step.outcome.unverified})
+    if unverified:
+        shown = ", ".join(map(paths.display, unverified))
+        notes.append(f"kept as they were, unverified, for no release at hand has them: {shown}")
+    if all(step.outcome.fate not in (Fate.KEPT, Fate.STOPPED, Fate.UNTRIED) for step in steps):
+        notes.append(f"nothing is left to carry: {route.new.version} needs no patch of the series")
+    return tuple(notes)
+
+
+def _parsed(series: Series, patches: Mapping[str, bytes | None]) -> list[Patch]:
+    return [
+        patch_files.parse(patch.name, data, patch.strip)
+        for patch in series.patches
+        if (data := patches[patch.name]) is not None
+    ]
+
+
+def _refuse_other(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Raise unless a folder holds these files, and a manifest perhaps."""
+    there = desk.files_in(folder)
+    there.pop(manifests.FILE, None)
+    differing = tuple(
+        Problem(name, "is not what the rebase gives" if name in files else "is not of the rebase")
+        for name in sorted(there.keys() | files.keys())
+        if there.get(name) != files.get(name)
+    )
+    if differing:
+        raise SeriesExists(str(folder), differing)
