@@ -87,3 +87,8 @@ def test_fields_are_checked_like_those_of_a_dataclass():
 def test_a_bug_is_not_hidden():
     with pytest.raises(ZeroDivisionError), failures.reported(debug=False):
         raise ZeroDivisionError
+
+
+def test_a_next_command_can_be_pasted():
+    assert failures.hint_of(errors.RecoveryNeeded("/a b", ())) == "pseries recover '/a b'"
+    assert failures.hint_of(errors.ManifestMissing("eng-1.0")) == "pseries lock eng-1.0"

@@ -9,7 +9,11 @@ import pytest
 from tests.support import engine
 from tests.workflows.conftest import CHANGED
 
+from pseries.workflows import catalog
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.workflows.conftest import Bench
 
     from pseries.model.series import Series
@@ -132,3 +136,64 @@ def test_changed_files_are_the_ones_in_the_manifest(here: Bench):
         "eng/wire.py": "rename",
     }
     assert set(CHANGED) >= {path for path, kind in kinds.items() if kind != "delete"}
+
+
+def test_a_series_folder_that_is_none(here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch):
+    file = here.series_dir / "eng-1.0/series"
+    for folder in (file, here.tmp / "nowhere"):
+        said = pseries("list", "--series-dir", folder)
+        assert (said.code, said.out) == (1, "")
+        assert f"{folder}, given by --series-dir, is not a folder" in said.err
+    monkeypatch.setenv("PSERIES_DIR", str(file))
+    assert "given by PSERIES_DIR" in pseries("list").err
+
+
+@pytest.mark.parametrize(
+    "toml",
+    [
+        b"x = " + b"[" * 3000,
+        b"a." * 20_000 + b"a = 1",
+        b"".join(b"k%d=1\n" % n for n in range(20_000)),
+    ],
+    ids=["deep", "dots", "keys"],
+)
+def test_a_hostile_neighbour_is_a_row(here: Bench, pseries: Run, toml: bytes):
+    bad = here.series_dir / "eng-0.9"
+    bad.mkdir()
+    (bad / "series").touch()
+    (bad / "series.toml").write_bytes(toml)
+    said = pseries("list")
+    assert said.code == 0
+    assert [line.split()[0] for line in said.out.splitlines()] == ["eng-0.9", "eng-1.0"]
+    assert "not valid" in said.out
+    said = pseries("show", "eng-0.9")
+    assert said.code == 1
+    assert len(said.err) < 20_000
+
+
+def test_a_neighbour_that_cannot_be_read_is_a_row(
+    here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch
+):
+    (here.series_dir / "eng-0.9").mkdir()
+    (here.series_dir / "eng-0.9/series").touch()
+    content = catalog._content
+
+    def denied(path: Path) -> bytes:
+        if path.parent.name == "eng-0.9":
+            raise PermissionError(13, "Permission denied", str(path))
+        return content(path)
+
+    monkeypatch.setattr(catalog, "_content", denied)
+    said = pseries("list")
+    assert (said.code, "series: cannot be read: Permission denied" in said.out) == (0, True)
+    assert "a test" in said.out
+
+
+def test_lint_and_show_cut_what_is_long(here: Bench, pseries: Run):
+    first = here.series_dir / "eng-1.0/0001-read.patch"
+    long = b"Upstream-Status: " + b"x" * 400_000
+    first.write_bytes(first.read_bytes().replace(b"Upstream-Status: Pending", long))
+    for command in ("lint", "show"):
+        said = pseries(command, "eng-1.0")
+        assert "xxx…" in said.out
+        assert max(map(len, said.out.splitlines())) < 400

@@ -213,6 +213,23 @@ def test_a_removal_is_merged_only_where_it_was_made(judged: Callable[..., FileVe
     assert judged(BASE, gone, theirs).verdict.stops
 
 
+def test_a_removal_is_not_merged_if_upstream_only_moved_the_line(
+    judged: Callable[..., FileVerdict],
+):
+    base = "def run(x):\n    one()\n    check(x)\n    two()\n    three()\n"
+    ours = "def run(x):\n    one()\n    three()\n    four()\n    check(x)\n"
+    assert judged(base, ours, swap(base, "    check(x)\n", "")).verdict is Verdict.CONFLICT
+
+
+def test_a_line_that_is_only_indented_is_not_taken_for_an_added_one(
+    judged: Callable[..., FileVerdict],
+):
+    base = "def run(x):\n    one()\n    check(x)\n    two()\n    three()\n    four()\n"
+    theirs = swap(base, "    check(x)\n", "    if x:\n        check(x)\n")
+    ours = base + "    check(x)\n"
+    assert text_of(judged(base, ours, theirs)) == theirs + "    check(x)\n"
+
+
 def test_the_sibling_having_the_change_proves_nothing(judged: Callable[..., FileVerdict]):
     ours = swap(BASE, "check(value)", "check(value, kind)", which=0)
     found = judged(BASE, ours, EDITED)

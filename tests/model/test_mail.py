@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -291,3 +292,10 @@ def test_setting_a_trailer_keeps_every_other_byte(file):
 def test_what_cannot_be_a_trailer_is_refused(key, value):
     with pytest.raises(PatchRefused):
         patch.with_trailer(DIFF, key, value)
+
+
+def test_very_many_encoded_words_take_no_time():
+    raw = b"Subject: " + b"=?utf-8?q?a?= " * 100_000 + b"\n\nwhy\n"
+    begun = time.monotonic()
+    assert mail.read(raw).subject.startswith("=?utf-8?q?a?=")
+    assert time.monotonic() - begun < 2

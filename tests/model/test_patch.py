@@ -948,6 +948,19 @@ def test_p07_a_message_may_speak_of_other_diffs_above_the_separator():
     assert len(refused(MAIL + message + GIT + SIDES + EDIT)) == 4
 
 
+@pytest.mark.parametrize(
+    "words",
+    [b"\xef\xbb\xbfwords\n", b"-> diff --git a/x b/x\n", b"1c1\nwords\n", b"***\n", b"@ x\n"],
+)
+def test_p07_words_that_only_resemble_a_diff_are_words(words):
+    assert read(b"Subject: x\n\n" + words + b"\n" + SIDES + EDIT).sections
+
+
+def test_a_patch_may_begin_and_end_with_the_lines_around_a_file():
+    parsed = read(b"Index: eng/mod.py\n" + SIDES + EDIT + b"=== end\n")
+    assert (parsed.header.raw, parsed.tail) == (b"", b"=== end\n")
+
+
 def test_p07_a_mail_without_a_separator_begins_at_its_first_file():
     parsed = read((DATA / "mail-no-separator.patch").read_bytes())
     assert len(parsed.sections) == 6
@@ -993,6 +1006,7 @@ def test_p08_several_messages_in_one_file_are_refused(data):
         (CONTEXT_DIFF, "a context diff"),
         (b"1c1\n< a = 1\n---\n> a = 2\n", "a normal diff"),
         (b"@@ -1 +1 @@\n-a\n+b\n", "a hunk without a file header"),
+        (b"@@@ -1 -1 +1 @@@\n++a\n", "a hunk of a combined diff"),
         (MAIL + b"cover letter\n---\n file | 2 +-\n", "text without a diff"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pseries.errors import Problem
@@ -110,3 +112,28 @@ def test_it_reports_all_mistakes_at_once():
     assert "summary: the key is missing" in problems
     assert "sumary: the key is unknown" in problems
     assert "require: the key is unknown; the nearest known key is 'requires'" in problems
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"x = " + b"[" * 3000, "nested too deeply"),
+        (b"a." * 20_000 + b"a = 1", "series.toml:1: more than 100 dots in a line"),
+        (b"#" * 300_000, "larger than 256 KiB"),
+        (b'summary = "a\\nb"', "summary: 'a\\nb' is not one line of plain text"),
+        (b'summary = "a\\u202eb"', "is not one line of plain text"),
+    ],
+    ids=["deep", "dots", "large", "newline", "bidi"],
+)
+def test_what_is_hostile_is_refused_at_once(data: bytes, what: str):
+    begun = time.monotonic()
+    _, problems = read(data)
+    assert what in problems
+    assert time.monotonic() - begun < 2
+
+
+def test_the_most_dots_in_the_most_lines_are_read_in_time():
+    lines = (b"k%d." % n + b"a." * 98 + b"a = 1\n" for n in range(1200))
+    begun = time.monotonic()
+    read(b"".join(lines))
+    assert time.monotonic() - begun < 5

@@ -177,3 +177,35 @@ def test_the_description_is_not_the_header(site: Path, tree: SiteTree) -> None:
     (info / "METADATA").write_bytes(b"Name: eng\n\nVersion: 1.0\n")
     with pytest.raises(DistributionNotFound):
         distribution.find(tree, "eng")
+
+
+def test_a_malformed_record_is_refused_and_a_doubled_row_is_not(site: Path, tree: SiteTree) -> None:
+    listed = site / "flash-2.dist-info/RECORD"
+    data = listed.read_bytes()
+    listed.write_bytes(data + b"flash.py,,\n")
+    assert distribution.find(tree, "flash").version == "2"
+    listed.write_bytes(b'"flash.py,,\n' + data + b"a,b\n" * 5)
+    with pytest.raises(DistributionRefused, match=r"RECORD row 1: .*; and 3 m"):
+        distribution.find(tree, "flash")
+
+
+@pytest.mark.parametrize("spelled", ["./eng/mod.py", '"./eng/mod.py"', "{}/eng/mod.py"])
+def test_another_spelling_of_a_path_is_a_claim_too(
+    site: Path, tree: SiteTree, spelled: str
+) -> None:
+    with (site / "flash-2.dist-info/RECORD").open("a") as record:
+        record.write(f"{spelled.format(site)},,\r\n")
+    assert distribution.owner_of(tree, ["eng/mod.py"], besides="x") == {"eng/mod.py": "flash"}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_link_in_a_distribution_of_a_like_name_is_not_fatal(
+    site: Path, tree: SiteTree, tmp_path: Path, whole: bool
+) -> None:
+    info = trees.install(site, {"flash_plugins.py": b""}, name="flash_plugins")
+    target = info if whole else info / "METADATA"
+    target.rename(tmp_path / "elsewhere")
+    target.symlink_to(tmp_path / "elsewhere")
+    assert distribution.find(tree, "flash").version == "2"
+    with pytest.raises(TargetRefused, match="symbolic link"):
+        distribution.find(tree, "flash-plugins")

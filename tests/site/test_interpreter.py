@@ -183,3 +183,20 @@ def test_this_process_is_asked_without_starting_another(
 def test_purelib_is_the_environments_own(python: Path) -> None:
     assert interpreter.purelib(python).resolve() == site_of(python).resolve()
     assert os.fspath(interpreter.purelib(None)) in sys.path
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["1", "null", "[1,2]", '"ab"', '[["/x"],{}]', '[["/x"],{"eng":[1]}]', '["x",{"eng":[]}]',
+     '[["/x"],["eng"]]', '[["\\\\u0000"],{"eng":[]}]', "[" * 100_000],
+)  # fmt: skip
+def test_an_answer_of_another_form_is_an_error(tmp_path: Path, answer: str) -> None:
+    fake = tmp_path / "python"
+    fake.write_text(f"#!/bin/sh\ncat {tmp_path}/answer\n")
+    fake.chmod(0o755)
+    (tmp_path / "answer").write_text(answer.replace("\\\\", "\\"))
+    with pytest.raises(InterpreterFailed, match="not understood"):
+        interpreter.locate(fake, "eng")
+    if answer != '"ab"':
+        with pytest.raises(InterpreterFailed, match="not understood"):
+            interpreter.purelib(fake)

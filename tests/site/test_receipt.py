@@ -24,8 +24,12 @@ _IMAGES = st.builds(
     Image,
     st.binary(min_size=32, max_size=32).map(bytes.hex),
     st.integers(0, 1 << 40),
-    st.integers(0, 0o7777),
+    st.integers(0, 0o777),
     st.none() | st.integers(0, 1 << 62),
+    st.none() | st.tuples(st.integers(0, 1 << 31), st.integers(0, 1 << 31)),
+    st.dictionaries(
+        st.text("a.\udce9", max_size=3).map("user.".__add__), st.binary(max_size=3).map(bytes.hex)
+    ).map(lambda found: tuple(found.items())),
 )
 _NAMES = st.text("abc\udce9é", min_size=1, max_size=4)
 

@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import io
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -132,7 +133,7 @@ def test_line_ends_are_kept_and_a_missing_last_one_too(end: str) -> None:
 _PATHS = st.text(
     st.characters(min_codepoint=32, max_codepoint=0x2FF, exclude_characters="\x7f\x85\\"),
     min_size=1,
-)
+).filter(lambda path: record.settled(path.encode()) == path.encode())
 
 
 @settings(max_examples=50, deadline=None)
@@ -179,3 +180,42 @@ def test_pip_still_knows_every_file_after_a_series(tmp_path: Path) -> None:
         assert record.verify(tree, found.record) == ()
         assert "eng/new/deep/x.py" in found.record.paths()
         assert "eng/gone/old.py" not in found.record.paths()
+
+
+def test_a_quote_that_is_not_closed_hides_nothing_and_takes_no_time() -> None:
+    rows = b"".join(b"eng/%06d.py,,\n" % number for number in range(100_000))
+    started = time.process_time()
+    parsed = record.parse(b'"eng/odd.py,,1\n' + rows + b'eng/"odd,,\n')
+    assert time.process_time() - started < 10  # it was minutes
+    assert len(parsed.entries) == 100_001
+    assert [problem.where for problem in parsed.malformed] == ["RECORD row 1"]
+    rewritten = record.rewrite(b'"eng/odd.py,,1\n' + rows, {"eng/000001.py": NEW})
+    assert rewritten.startswith(b'"eng/odd.py,,1\neng/000000.py,,\neng/000001.py,' + NEW_ROW)
+
+
+def test_a_second_open_quote_does_not_make_it_a_name_of_several_lines() -> None:
+    parsed = record.parse(b'"eng/a.py,,\neng/b.py,,\n"eng/c.py,,\neng/d.py,,\n')
+    assert "is not CSV" in parsed.malformed[0].what
+    parsed = record.parse(b'a,"b"c,\n' + b'"' * 3 + b"\n" + b'"x\ry,,\n')
+    assert parsed.malformed
+    assert record.parse(b'"eng/a\nb.py",,3\n').entries == (record.Entry("eng/a\nb.py", None, 3),)
+    assert record.parse(b"d.py,,\nd.py,,\n").malformed == ()
+
+
+@pytest.mark.parametrize(
+    "spelled", ["./eng/mod.py", "eng//mod.py", "./eng/./mod.py", "{}/eng/mod.py"]
+)
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_file_has_one_row_however_its_path_is_written(
+    tmp_path: Path, spelled: str, quote: str
+) -> None:
+    root = str(tmp_path)
+    path = f"{quote}{spelled.format(root)}{quote}".encode()
+    data = b"a.py,,\n" + path + b",sha256=AAAA,1\nz.py,,\n"
+    assert [entry.path for entry in record.parse(data, root).entries] == [
+        "a.py", "eng/mod.py", "z.py"
+    ]  # fmt: skip
+    changed = record.rewrite(data, {"eng/mod.py": NEW}, root)
+    assert changed == b"a.py,,\n" + path + b"," + NEW_ROW + b"\nz.py,,\n"
+    assert record.rewrite(data, {"eng/mod.py": None}, root) == b"a.py,,\nz.py,,\n"
+    assert record.parse(b"/etc/x,,\n../x,,\n", root).entries[0].path == "/etc/x"

@@ -66,9 +66,14 @@ class Problem(NamedTuple):
         return f"{self.where}: {self.what}"
 
 
+MOST_LISTED = 50
+
+
 def listing(problems: tuple[Problem, ...]) -> str:
-    """Return the problems one a line, indented to stand below a sentence."""
-    return "".join(f"\n  {problem}" for problem in problems)
+    """Return the problems one a line, indented to stand below a sentence; many are cut short."""
+    shown = "".join(f"\n  {problem}" for problem in problems[:MOST_LISTED])
+    more = len(problems) - MOST_LISTED
+    return f"{shown}\n  and {more} more" if more > 0 else shown
 
 
 # --- series folders and patch files -----------------------------------------------------------
@@ -108,6 +113,16 @@ class SeriesNotFound(Refused):
             return f"no series named {self.name!r} in {places}; close: {', '.join(self.close)}"
         known = ", ".join(self.known) or "none"
         return f"no series named {self.name!r} in {places}; there are: {known}"
+
+
+class SeriesFolderMissing(Refused):
+    """The folder in which series were to be looked for is none."""
+
+    folder: str
+    said_by: str
+
+    def __str__(self) -> str:
+        return f"{self.folder}, given by {self.said_by}, is not a folder"
 
 
 class ManifestMissing(Refused):
@@ -326,6 +341,18 @@ class StateInvalid(Refused):
 
     def __str__(self) -> str:
         return f"the record of what is applied in {self.site} is not valid:{listing(self.problems)}"
+
+
+class StateNotOurs(Refused):
+    """What pseries keeps in a target was written by somebody who could use our rights by it."""
+
+    site: str
+    path: str
+    owner: int
+
+    def __str__(self) -> str:
+        place = _place(self.site, self.path)
+        return f"{place} is not trusted: it belongs to the user {self.owner}"
 
 
 class LockedByOther(Refused):

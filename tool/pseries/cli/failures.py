@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,9 @@ USAGE = 2
 NEEDS_YOU = 3
 DRIFTED = 4
 UNREACHABLE = 5
+UNHEARD = 6
+# Neither 0 (a script would take a missing answer for a whole one) nor 1 (nothing was changed) nor
+# 3 (something is left to do): the command ran to its end well, only its answer is lost.
 INTERRUPTED = 130
 
 CODES: dict[type[errors.PseriesError], int] = {
@@ -40,6 +42,12 @@ def code_of(error: errors.PseriesError) -> int:
     return next(code for category, code in CODES.items() if isinstance(error, category))
 
 
+def _quoted(word: str) -> str:
+    import shlex
+
+    return shlex.quote(word)
+
+
 def hint_of(error: errors.PseriesError) -> str:
     """Return what to do next, one sentence."""
     for kind in type(error).__mro__:
@@ -53,16 +61,19 @@ _RECOVER = "pseries recover"
 
 HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.PatchRefused: lambda _: _PATCH,
-    errors.SeriesInvalid: lambda e: f"mend these, then: pseries lint {e.series}",
+    errors.SeriesInvalid: lambda e: f"mend these, then: pseries lint {_quoted(e.series)}",
     errors.SeriesNotFound: lambda e: (
         f"did you mean {e.close[0]}?" if e.close else "see what there is: pseries list"
     ),
-    errors.ManifestMissing: lambda e: f"pseries lock {e.series}",
-    errors.ManifestStale: lambda e: f"if the change is yours: pseries lock {e.series}",
+    errors.SeriesFolderMissing: lambda e: (
+        f"give a folder that holds series folders, or unset {e.said_by}"
+    ),
+    errors.ManifestMissing: lambda e: f"pseries lock {_quoted(e.series)}",
+    errors.ManifestStale: lambda e: f"if the change is yours: pseries lock {_quoted(e.series)}",
     errors.DoesNotApply: lambda _: (
         "it was made for other files: rebase the series onto this release"
     ),
-    errors.NeedsBuild: lambda e: f"pseries build-wheel {e.series} --from-source",
+    errors.NeedsBuild: lambda e: f"pseries build-wheel {_quoted(e.series)} --from-source",
     errors.NothingToApply: lambda _: "this series changes only what no wheel carries",
     errors.GitMissing: lambda _: "install git (2.25 or newer)",
     errors.GitTooOld: lambda e: f"install git {e.needed} or newer",
@@ -77,12 +88,15 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     ),
     errors.TargetChanged: lambda _: "see who else changes the tree, then run it again",
     errors.BackupLost: lambda _: "reinstall the package, then: pseries rollback --forget",
-    errors.TransactionInterrupted: lambda e: f"{_RECOVER} {e.site}",
-    errors.TransactionBlocked: lambda e: f"{_RECOVER} --aside {e.site}",
+    errors.TransactionInterrupted: lambda e: f"{_RECOVER} {_quoted(e.site)}",
+    errors.TransactionBlocked: lambda e: f"{_RECOVER} --aside {_quoted(e.site)}",
     errors.JournalInvalid: lambda _: "reinstall the package; its .pseries folder was tampered with",
     errors.StateInvalid: lambda _: "reinstall the package and remove its .pseries folder",
+    errors.StateNotOurs: lambda e: (
+        f"run it again as the user {e.owner}, or remove {e.site}/.pseries if you trust nobody there"
+    ),
     errors.LockedByOther: lambda _: "wait for it, or end it, then run this again",
-    errors.PurgeRefused: lambda e: f"pseries status {e.site}",
+    errors.PurgeRefused: lambda e: f"pseries status {_quoted(e.site)}",
     errors.DistributionNotFound: lambda _: "give the site-packages folder that holds it",
     errors.DistributionRefused: lambda _: "reinstall it with pip or uv",
     errors.EditableInstall: lambda _: "patch the checkout, or install a release",
@@ -93,21 +107,23 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
         if e.fits
         else f"no known series fits {e.distribution} {e.found}: see pseries list"
     ),
-    errors.UnknownRelocation: lambda e: f"pseries show {e.series}",
+    errors.UnknownRelocation: lambda e: f"pseries show {_quoted(e.series)}",
     errors.ForeignFile: lambda _: "a series changes files of its own distribution only",
     errors.Overlap: lambda e: f'if it is made on top of it: after = ["{e.other}"] in series.toml',
-    errors.MissingBeneath: lambda e: f"pseries apply {e.missing[0]}",
-    errors.OtherDigest: lambda e: f"pseries rollback {e.series}, then apply this one",
+    errors.MissingBeneath: lambda e: f"pseries apply {_quoted(e.missing[0])}",
+    errors.OtherDigest: lambda e: f"pseries rollback {_quoted(e.series)}, then apply this one",
     errors.Drift: lambda _: (
         "reinstall the package; or, if every hunk still fits exactly, apply --accept-drift"
     ),
-    errors.RecoveryNeeded: lambda e: f"{_RECOVER} {e.site}",
-    errors.NotApplied: lambda e: f"pseries status {e.site}",
-    errors.NotOnTop: lambda e: f"take {e.above[-1]} off first: pseries rollback {e.above[-1]}",
+    errors.RecoveryNeeded: lambda e: f"{_RECOVER} {_quoted(e.site)}",
+    errors.NotApplied: lambda e: f"pseries status {_quoted(e.site)}",
+    errors.NotOnTop: lambda e: (
+        f"take {e.above[-1]} off first: pseries rollback {_quoted(e.above[-1])}"
+    ),
     errors.ChangedSince: lambda _: "put them back, or keep them aside: pseries rollback --force",
-    errors.ReplacedUnderneath: lambda e: f"pseries rollback --forget {e.series}",
-    errors.StillInPlace: lambda e: f"pseries rollback {e.series}",
-    errors.Unplaceable: lambda e: f"pseries build-wheel {e.series} --from-source",
+    errors.ReplacedUnderneath: lambda e: f"pseries rollback --forget {_quoted(e.series)}",
+    errors.StillInPlace: lambda e: f"pseries rollback {_quoted(e.series)}",
+    errors.Unplaceable: lambda e: f"pseries build-wheel {_quoted(e.series)} --from-source",
     errors.UpstreamInvalid: lambda _: "correct it and run the command again",
     errors.ArchiveRefused: lambda _: "do not use this file; report it to whoever publishes it",
     errors.FolderRefused: lambda _: "give a checkout, or an untouched site-packages folder",
@@ -121,7 +137,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.ArtefactMismatch: lambda _: (
         "do not use this file; if upstream replaced it on purpose, remove manifest.json and lock"
     ),
-    errors.StoreUnreadable: lambda e: f"remove {e.git_dir}, a cache, and fetch again",
+    errors.StoreUnreadable: lambda e: f"remove {_quoted(e.git_dir)}, a cache, and fetch again",
     errors.StoreBusy: lambda _: "wait for the other process, or end it, then run this again",
     errors.LabelRefused: lambda _: "change `label` in series.toml, then run it again",
     errors.WheelInvalid: lambda _: "do not use this wheel; report it to whoever publishes it",
@@ -139,11 +155,11 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.SeriesAmbiguous: lambda _: "name one: pseries list",
     errors.SeriesUnclear: lambda _: "name the series: pseries list",
     errors.AlreadyForRelease: lambda _: "give another release: --to TAG",
-    errors.SeriesExists: lambda e: f"remove or rename {e.folder}, then run it again",
+    errors.SeriesExists: lambda e: f"remove or rename {_quoted(e.folder)}, then run it again",
     errors.BuiltOnOthers: lambda e: f"rebase those first, so that there is {e.missing[0]}",
-    errors.RebaseInProgress: lambda e: f"pseries rebase {e.series} --status",
+    errors.RebaseInProgress: lambda e: f"pseries rebase {_quoted(e.series)} --status",
     errors.NoRebase: lambda _: "begin one: pseries rebase [SERIES] --to TAG",
-    errors.RebaseNotStopped: lambda e: f"pseries rebase {e.series} --continue",
+    errors.RebaseNotStopped: lambda e: f"pseries rebase {_quoted(e.series)} --continue",
     errors.RebaseUnresolved: lambda _: "mend these, then: pseries rebase --continue",
     errors.RebaseInvalid: lambda _: "pseries rebase --abort, then begin anew",
     errors.RebaseBusy: lambda _: "wait for the other process, or end it, then run this again",
@@ -155,6 +171,11 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
 class Boundary(TyperGroup):
     """The command group: whatever a command raises becomes words and an exit code here."""
 
+    def make_context(self, *words: Any, **named: Any) -> Any:
+        """Read the command line up to the command; ``--version`` answers here."""
+        with reported(debug=bool(os.environ.get(DEBUG_VARIABLE))):
+            return super().make_context(*words, **named)
+
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         """Run the command line and translate failures."""
         with reported(debug=bool(ctx.params.get("debug") or os.environ.get(DEBUG_VARIABLE))):
@@ -164,6 +185,34 @@ class Boundary(TyperGroup):
 @contextlib.contextmanager
 def reported(*, debug: bool) -> Iterator[None]:
     """Print a failure of the body and exit with its code; with ``debug`` show the traceback."""
+    try:
+        with _worded(debug=debug):
+            yield
+    except typer.Exit as ended:
+        _check_heard(ended.exit_code)
+        raise
+    except BaseException:
+        render.lost()  # whatever is said about this says enough
+        raise
+    _check_heard(DONE)
+
+
+def _check_heard(code: int) -> None:
+    """Say so where the answer was lost; a failure of the command itself keeps its exit code.
+
+    A reader that went away (EPIPE) had enough, so nothing is said.
+    """
+    error = render.lost()
+    if error is None or isinstance(error, BrokenPipeError):
+        return
+    done = "the command did its work" if code == DONE else f"the command ended with {code}"
+    render.note(f"pseries: the answer could not be written: {error.strerror or error}; {done}")
+    if code == DONE:
+        raise typer.Exit(UNHEARD)
+
+
+@contextlib.contextmanager
+def _worded(*, debug: bool) -> Iterator[None]:
     try:
         yield
     except errors.PseriesError as error:
@@ -178,7 +227,7 @@ def reported(*, debug: bool) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         # Whoever read our output is gone; Python must not complain about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        render.silence()
         raise typer.Exit(REFUSED) from None
     except OSError as error:
         if debug:

@@ -40,7 +40,7 @@ def list_series(series_dir: SeriesDir = None, json: Json = False) -> None:
             row.name,
             f"{row.distribution} {row.version}".strip() or "?",
             f"{row.patches} patch{'' if row.patches == 1 else 'es'}",
-            row.summary or f"not valid: {row.problem}",
+            f"not valid: {render.short(row.problem)}" if row.problem else render.short(row.summary),
         )
         for row in rows
     )
@@ -77,9 +77,9 @@ def _print(view: SeriesView) -> None:
     if not view.patches:
         render.line("  the series is empty: nothing is left to apply")
     for patch in view.patches:
-        render.line(f"{patch.name}: {patch.subject}")
+        render.line(f"{patch.name}: {render.short(patch.subject)}")
         if patch.upstream_status:
-            render.line(f"  Upstream-Status: {patch.upstream_status}")
+            render.line(f"  Upstream-Status: {render.short(patch.upstream_status, 80)}")
         render.table(
             (f"+{file.added}", f"-{file.removed}", file.path, ", ".join(file.symbols))
             for file in patch.files

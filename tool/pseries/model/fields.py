@@ -18,6 +18,34 @@ if TYPE_CHECKING:
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 OBJECT_ID = re.compile(r"[0-9a-f]{40}")
+MOST_PROBLEMS = 50
+"""Of one file: what is hostile must cost neither time nor screens full of text."""
+_MOST_HINTS = 20
+_LONGEST = 300
+
+
+class _Sink:
+    """Where the problems of one file go, as many as are worth reading."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self._problems = problems
+        self._left = MOST_PROBLEMS
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more is taken, so that the rest of the file need not be read."""
+        return self._left < 0
+
+    def add(self, where: str, what: str) -> None:
+        if self._left > 0:
+            self._problems.append(Problem(_cut(where), _cut(what)))
+        elif self._left == 0:
+            self._problems.append(Problem(_cut(where), "and more that is wrong in this file"))
+        self._left -= 1
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 class Fields:
@@ -29,16 +57,16 @@ class Fields:
         problems: the list that problems are appended to, shared by all tables of one file.
     """
 
-    def __init__(self, table: Any, where: str, problems: list[Problem]) -> None:
+    def __init__(self, table: Any, where: str, problems: list[Problem] | _Sink) -> None:
         self._table: Mapping[str, Any] = table if isinstance(table, dict) else {}
         self._where = where
-        self._problems = problems
+        self._sink = problems if isinstance(problems, _Sink) else _Sink(problems)
         self._asked: list[str] = []
         if not isinstance(table, dict):
             self._report("a table is expected here")
 
     def _report(self, what: str, key: str | None = None) -> None:
-        self._problems.append(Problem(f"{self._where}{f' {key}' if key else ''}", what))
+        self._sink.add(f"{self._where}{f' {key}' if key else ''}", what)
 
     def _get(self, key: str, kind: type, expected: str, *, required: bool) -> Any:
         self._asked.append(key)
@@ -65,7 +93,7 @@ class Fields:
         if value is None:
             return default or ""
         if matching and not matching.fullmatch(value):
-            self._report(f"{value!r} is not {meaning or 'of the right form'}", key)
+            self._report(f"{_cut(value)!r} is not {meaning or 'of the right form'}", key)
         return value
 
     def optional_text(self, key: str) -> str | None:
@@ -116,7 +144,7 @@ class Fields:
     def table(self, key: str, *, required: bool = True) -> Fields:
         """Return the reader of a table below this one; an absent optional one is empty."""
         present = self._get(key, dict, "a table", required=required)
-        return Fields(present or {}, f"{self._where} [{key}]", self._problems if present else [])
+        return Fields(present or {}, f"{self._where} [{key}]", self._sink if present else [])
 
     def optional_table(self, key: str) -> Fields | None:
         """Return the reader of a table below this one, ``None`` where absent or null."""
@@ -129,7 +157,9 @@ class Fields:
         """Yield a reader for each table of a list; none where the key is absent."""
         values = self._get(key, list, "a list of tables", required=False) or []
         for number, value in enumerate(values, 1):
-            yield Fields(value, f"{self._where} [[{key}]] {number}", self._problems)
+            if self._sink.full:
+                return
+            yield Fields(value, f"{self._where} [[{key}]] {number}", self._sink)
 
     def refuse(self, key: str, what: str) -> None:
         """Report a problem that only the caller can see."""
@@ -142,8 +172,11 @@ class Fields:
             return
         import difflib  # noqa: PLC0415 - only files with a mistake pay for it
 
-        for key in unknown:
-            near = difflib.get_close_matches(key, self._asked, n=1, cutoff=0.0)
+        for number, key in enumerate(unknown):
+            if self._sink.full:
+                return
+            worth = number < _MOST_HINTS and len(key) <= _LONGEST
+            near = difflib.get_close_matches(key, self._asked, n=1, cutoff=0.0) if worth else []
             hint = f"; the nearest known key is {near[0]!r}" if near else ""
             self._report(f"the key is unknown{hint}", key)
 

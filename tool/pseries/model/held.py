@@ -133,10 +133,14 @@ def _removed_too(case: Case, reading: Reading, edit: Edit) -> bool:
     beside = [at for at in (edit.old[0] - 1, edit.old[1]) if 0 <= at < len(case.base.lines)]
     if not any(reading.match[at] >= 0 and case.base.places[at] in places for at in beside):
         return False
-    removed, left, ours = _removed(case, [edit]), _count(case.theirs), _count(case.ours)
-    return bool(removed) and all(
-        ours[case.now(place), line] <= left[place, line] for place, line in removed
-    )
+    return bool(_removed(case, [edit])) and not moved_instead(case, [edit])
+
+
+def moved_instead(case: Case, edits: Iterable[Edit]) -> bool:
+    """Say whether upstream has lines, elsewhere in their symbol, that the patch only removes."""
+    removed = _removed(case, [edit for edit in edits if edit.new[0] == edit.new[1]])
+    left, ours = _count(case.theirs), _count(case.ours)
+    return any(ours[case.now(place), line] > left[place, line] for place, line in removed)
 
 
 def where(case: Case, span: Span) -> str:

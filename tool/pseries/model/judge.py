@@ -359,9 +359,6 @@ def _beside_git(
     """Let git's merge agree or object; where both come to the same, its bytes are taken."""
     if any(finding.verdict.stops for finding in findings):
         findings = [_by_git(case, finding, merged) for finding in findings]
-    if merged == case.ours.data:
-        findings = [_nothing_left(case, finding) for finding in findings]
-        data = _result(case, findings)
     stops = any(finding.verdict.stops for finding in findings)
     if stops or data == merged or all(one.verdict is Verdict.MERGED for one in findings):
         return findings, data
@@ -371,16 +368,6 @@ def _beside_git(
         return findings, data
     why = "git merges it to another text: equal lines stand in several places"
     return [_by_git(case, held.stopped(finding, why), merged) for finding in findings], data
-
-
-def _nothing_left(case: Case, finding: Finding) -> Finding:
-    """Judge a change anew that would be made, although for git nothing of it is left to make."""
-    if finding.splice is None or finding.verdict.stops:
-        return finding
-    again = held.by_git(case, finding)
-    if again.verdict is Verdict.MERGED:
-        return replace(again, splice=None)
-    return held.stopped(finding, "git merges it to upstream's own text, but it is not seen there")
 
 
 def _only_again(case: Case, findings: Sequence[Finding], data: bytes, merged: bytes) -> bool:

@@ -29,6 +29,8 @@ _KNOWN = {key.lower() for key in TRAILERS} | {
     "from", "subject", "date", "author", "description", "to", "cc", "message-id",
 }  # fmt: skip
 """At least one of these makes a first paragraph of ``Key: value`` lines a block of fields."""
+_LONGEST_ENCODED = 4096
+"""The decoder takes time that grows with the square of what it is given."""
 _MARK = re.compile(r"\A\[[^\[\]]{0,99}PATCH[^\[\]]{0,99}\]\s*")
 _SPECIAL = re.compile(r'[()<>\[\]:;@\\,."]')
 _FIRST_LINE = b"From " + b"0" * 40 + b" Mon Sep 17 00:00:00 2001\n"
@@ -271,9 +273,9 @@ def _bytes(text: str) -> bytes:
 
 
 def _decoded(value: str) -> str:
-    """Unfold a field and decode its encoded words (RFC 2047); as it is if they are broken."""
+    """Unfold a field and decode its encoded words (RFC 2047); as it is if broken or too long."""
     value = re.sub(r"\n[ \t]", " ", value)
-    if "=?" not in value or not value.isascii():
+    if "=?" not in value or len(value) > _LONGEST_ENCODED or not value.isascii():
         return value
     from email.errors import MessageError  # noqa: PLC0415 - rare, and slow to import
     from email.header import decode_header, make_header  # noqa: PLC0415

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 FILE = "series.toml"
 SCHEMA = 1
 SOURCES = ("git", "sdist", "wheel")
+MOST_BYTES = 256 << 10
+_MOST_DOTS = 100
+"""In one line: readers of TOML take time that grows with the square of a key's parts."""
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")  # PEP 508, bounded
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.!_-]{0,99}")
@@ -28,6 +31,7 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,199}")
 _GIT = re.compile(r"(?:https://|file://|/)[^\s\x00-\x1f]+")
 _CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ONE_LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]*")
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -97,7 +101,7 @@ def parse(data: bytes, problems: list[Problem]) -> Spec:
     if (schema := top.number("schema", default=SCHEMA)) != SCHEMA:
         top.refuse("schema", f"{schema} is not known; this pseries reads {SCHEMA}")
     spec = Spec(
-        summary=top.text("summary"),
+        summary=top.text("summary", matching=_ONE_LINE, meaning="one line of plain text"),
         label=top.text("label", matching=_LABEL, meaning="a PEP 440 local version label"),
         after=top.texts("after"),
         upstream=_upstream(top.table("upstream")),
@@ -112,6 +116,13 @@ def parse(data: bytes, problems: list[Problem]) -> Spec:
 
 
 def _toml(data: bytes, problems: list[Problem]) -> dict[str, Any]:
+    if len(data) > MOST_BYTES:
+        problems.append(Problem(FILE, f"larger than {MOST_BYTES >> 10} KiB"))
+        return {}
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.count(b".") > _MOST_DOTS:
+            problems.append(Problem(f"{FILE}:{number}", f"more than {_MOST_DOTS} dots in a line"))
+            return {}
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -120,7 +131,10 @@ def _toml(data: bytes, problems: list[Problem]) -> dict[str, Any]:
     try:
         return _loads(text)
     except ValueError as error:
-        problems.append(Problem(FILE, f"not TOML: {error}"))
+        problems.append(Problem(FILE, f"not TOML: {str(error)[:200]}"))
+        return {}
+    except RecursionError:
+        problems.append(Problem(FILE, "not TOML that can be read: nested too deeply"))
         return {}
 
 
@@ -131,7 +145,10 @@ def _loads(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     import tomlkit  # noqa: PLC0415 - the slower reader, only before Python 3.11
 
-    return dict(tomlkit.parse(text).unwrap())
+    try:
+        return dict(tomlkit.parse(text).unwrap())
+    except tomlkit.exceptions.TOMLKitError as error:  # not each of them is a ValueError
+        raise ValueError(str(error)) from error
 
 
 def _upstream(table: Fields) -> Upstream:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 File = tuple[int, bytes]
 """A file of a tree: git mode and bytes."""
 _PLAIN = 0o100644
+_MANY_PLACES = 20
+_SHOWN_PLACES = 5
 
 
 class Mismatch(NamedTuple):
@@ -36,9 +38,13 @@ class Mismatch(NamedTuple):
         there = f"hunk {self.number} does not match at line {self.line}"
         if not self.elsewhere:
             return f"{there}, nor anywhere else in the file"
-        lines = ", ".join(map(str, self.elsewhere[:5]))
-        more = " and more" if len(self.elsewhere) > 5 else ""
-        return f"{there}; its lines stand at line {lines}{more}"
+        return f"{there}; its lines stand at line {some(self.elsewhere)}"
+
+
+def some(places: Sequence[int]) -> str:
+    """Return line numbers in words, the first few of them."""
+    more = " and more" if len(places) > _SHOWN_PLACES else ""
+    return ", ".join(map(str, places[:_SHOWN_PLACES])) + more
 
 
 def lines_of(data: bytes) -> list[bytes]:
@@ -72,22 +78,48 @@ def position(hunk: Hunk) -> int:
 
 
 def occurrences(source: Sequence[bytes], wanted: Sequence[bytes]) -> tuple[int, ...]:
-    """Return the line numbers, from 1, at which ``wanted`` stands in ``source``."""
+    """Return the line numbers, from 1, at which ``wanted`` stands in ``source``.
+
+    Searching bytes is fast but compares all of ``wanted`` at each place; where there are many
+    places (long stretches of like lines) lines are compared instead, each of them once or twice.
+    """
     if not wanted:
         return ()
-    text, needle = b"".join(source), b"".join(wanted)
-    starts: dict[int, int] = {}
-    offset = 0
-    for number, line in enumerate(source, 1):
-        starts[offset] = number
-        offset += len(line)
+    # The LF in front makes every place that is found the beginning of a line.
+    text, needle = b"\n" + b"".join(source), b"\n" + b"".join(wanted)
+    if not needle.endswith(b"\n"):
+        begins = len(text) - len(needle)
+        return (text.count(b"\n", 0, begins) + 1,) if text.endswith(needle) else ()
     found: list[int] = []
+    number, counted = 1, 0
     at = text.find(needle)
     while at >= 0:
-        whole_lines = needle.endswith(b"\n") or at + len(needle) == len(text)
-        if at in starts and whole_lines:
-            found.append(starts[at])
+        if len(found) == _MANY_PLACES:
+            return _occurrences_of_lines(source, wanted)
+        number += text.count(b"\n", counted, at)
+        counted = at
+        found.append(number)
         at = text.find(needle, at + 1)
+    return tuple(found)
+
+
+def _occurrences_of_lines(source: Sequence[bytes], wanted: Sequence[bytes]) -> tuple[int, ...]:
+    """Do the same in linear time (Knuth, Morris, Pratt)."""
+    fallback = [0] * len(wanted)
+    held = 0
+    for at in range(1, len(wanted)):
+        while held and wanted[at] != wanted[held]:
+            held = fallback[held - 1]
+        held += wanted[at] == wanted[held]
+        fallback[at] = held
+    found: list[int] = []
+    held = 0
+    for number, line in enumerate(source, 1):
+        while held and (held == len(wanted) or line != wanted[held]):
+            held = fallback[held - 1]
+        held += line == wanted[held]
+        if held == len(wanted):
+            found.append(number - len(wanted) + 1)
     return tuple(found)
 
 

@@ -55,7 +55,11 @@ def _woven(case: Case, reading: Reading, region: Region, hunks: frozenset[int]) 
             result = weave.weave(*stretches)
         except weave.Unreadable:
             continue
-        return None if result is None else _found(case, finding, hull, result)
+        if result is None:
+            return None
+        if result.how is weave.Weave.HELD and held.moved_instead(case, finding.edits()):
+            return None
+        return _found(case, finding, hull, result)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pseries.model import paths
@@ -15,20 +16,30 @@ CONTROL = ".pseries"
 """The folder in a site-packages folder that holds all that pseries keeps there."""
 
 _ABSENT = -1
-_MODES = 0o7777
+_MODES = 0o777
+"""Never setuid, setgid or sticky: files that have those are refused, so no plan names them."""
+_FOLDER_MODES = 0o7777
+_LARGEST_ID = (1 << 32) - 2
+_HEX = re.compile(r"(?:[0-9a-f]{2})*")
+_ATTRIBUTES = "user."
+"""The extended attributes that are recorded: no others may come out of a file."""
 
 
 class Image(NamedTuple):
-    """A file's content by hash and size, its permission bits and, where it matters, its time.
+    """A file's content by hash and size, its permission bits and, where it matters, the rest.
 
     ``mtime_ns`` is ``None`` where the time of writing is right. It is given where the old one has
     to come back, because bytecode names the time of the source that it was compiled from.
+    ``owner`` (user and group) and ``attributes`` (names and values in hex) are for a file that has
+    to be made where there is none: deleted and brought back, or renamed.
     """
 
     sha256: str
     size: int
     mode: int
     mtime_ns: int | None = None
+    owner: tuple[int, int] | None = None
+    attributes: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, data: bytes, mode: int, mtime_ns: int | None = None) -> Image:
@@ -39,11 +50,18 @@ class Image(NamedTuple):
     def read(cls, table: Fields) -> Image:
         """Return what :meth:`document` described; mistakes are reported to ``table``."""
         mtime = table.number("mtime_ns", default=_ABSENT, most=(1 << 63) - 1)
+        uid, gid = (table.number(key, default=_ABSENT, most=_LARGEST_ID) for key in ("uid", "gid"))
+        attributes = table.pairs("attributes")
+        for name, value in attributes:
+            if not name.startswith(_ATTRIBUTES) or not _HEX.fullmatch(value):
+                table.refuse("attributes", f"{name[:80]!r} is not one of {_ATTRIBUTES}* in hex")
         image = cls(
             table.text("sha256", matching=SHA256, meaning="a sha256"),
             table.number("size"),
             table.number("mode", most=_MODES),
             None if mtime == _ABSENT else mtime,
+            None if _ABSENT in (uid, gid) else (uid, gid),
+            attributes,
         )
         table.finish()
         return image
@@ -53,6 +71,10 @@ class Image(NamedTuple):
         document: dict[str, Any] = {"sha256": self.sha256, "size": self.size, "mode": self.mode}
         if self.mtime_ns is not None:
             document["mtime_ns"] = self.mtime_ns
+        if self.owner is not None:
+            document["uid"], document["gid"] = self.owner
+        if self.attributes:
+            document["attributes"] = dict(self.attributes)
         return document
 
 
@@ -114,7 +136,8 @@ class FolderChange(NamedTuple):
     def read(cls, table: Fields) -> FolderChange:
         """Return what :meth:`document` described; mistakes are reported to ``table``."""
         path = read_path(table)
-        modes = [table.number(side, default=_ABSENT, most=_MODES) for side in ("before", "after")]
+        sides = ("before", "after")
+        modes = [table.number(side, default=_ABSENT, most=_FOLDER_MODES) for side in sides]
         before, after = (None if mode == _ABSENT else mode for mode in modes)
         if (before is None) == (after is None):
             table.refuse("before", "a folder has a mode before the change or after it, not both")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 """Signatures of RECORD: they stop being true when it changes."""
 
+_SHOWN = 3
 _RUN = re.compile(r"[-_.]+")
 _OLD_STYLE = (".egg-info", ".egg-link", ".egg")
 _EDITABLE = re.compile(r"(?:.*/)?(?:__editable__.*|[^/]*\.pth)", re.DOTALL)
@@ -89,7 +90,8 @@ def find(tree: SiteTree, name: str) -> Distribution:
         DistributionNotFound: there is none.
         EditableInstall: it is a link to a checkout, whose files are not here.
         DistributionRefused: there are two of the name (a broken upgrade), it was installed
-            without a RECORD or in a format older than wheels, or its metadata cannot be read.
+            without a RECORD or in a format older than wheels, its RECORD is malformed, or its
+            metadata cannot be read.
         TargetRefused: its metadata are links into a shared cache.
     """
     wanted = normalized(name)
@@ -127,23 +129,27 @@ def owner_of(tree: SiteTree, files: Iterable[str], besides: str) -> dict[str, st
             found = tree.read(f"{info}/RECORD")
         except TargetRefused:  # links: nothing that we would touch
             continue
-        claimed = [] if found is None else list(_claimed(found.data, wanted))
+        claimed = [] if found is None else list(_claimed(found.data, wanted, str(tree.root)))
         if claimed:
-            installed = _read_metadata(tree, info)
+            try:
+                installed = _read_metadata(tree, info)
+            except TargetRefused:
+                installed = None
             name = info if installed is None else installed.name
             owners.update((path, name) for path in claimed)
     return owners
 
 
-def _claimed(data: bytes, wanted: set[bytes]) -> Iterator[str]:
+def _claimed(data: bytes, wanted: set[bytes], root: str) -> Iterator[str]:
     """Yield the wanted paths that a RECORD lists; one pass, however many are wanted."""
     quoted = []
+    above = paths.encode(root)
     for line in data.splitlines():
         if line.startswith(b'"'):
             quoted.append(line)
-        elif (path := line.partition(b",")[0]) in wanted:
+        elif (path := record.settled(line.partition(b",")[0], above)) in wanted:
             yield paths.decode(path)
-    for entry in record.parse(b"\n".join(quoted)).entries:
+    for entry in record.parse(b"\n".join(quoted), root).entries:
         if paths.encode(entry.path) in wanted:
             yield entry.path
 
@@ -153,13 +159,14 @@ def _installed(tree: SiteTree, wanted: str | None) -> Iterator[Installed]:
     for info in tree.names() or ():
         if not info.endswith(".dist-info") or (wanted is not None and not _starts(info, wanted)):
             continue
-        if wanted is not None:
+        try:
             installed = _read_metadata(tree, info)
-        else:
-            try:
-                installed = _read_metadata(tree, info)
-            except TargetRefused:
-                continue
+        except TargetRefused:
+            # Fatal where it is the one that is looked for, and not only of a like name.
+            folder = info.removesuffix(".dist-info")
+            if wanted is not None and normalized(folder.rpartition("-")[0]) == wanted:
+                raise
+            continue
         if installed is not None:
             yield installed
 
@@ -196,7 +203,12 @@ def _load(tree: SiteTree, installed: Installed) -> Distribution:
     if listed is None:
         reason = "it has no RECORD, so it belongs to another package manager"
         raise _refused(tree, installed.name, reason)
-    parsed = record.parse(listed.data)
+    parsed = record.parse(listed.data, str(tree.root))
+    if parsed.malformed:
+        shown = "; ".join(str(problem) for problem in parsed.malformed[:_SHOWN])
+        more = len(parsed.malformed) - _SHOWN
+        rest = f"; and {more} more" if more > 0 else ""
+        raise _refused(tree, installed.name, f"its RECORD is malformed: {shown}{rest}")
     package = (
         entry.path
         for entry in parsed.entries

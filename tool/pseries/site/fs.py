@@ -20,10 +20,16 @@ import re
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.errors import Problem, SiteNotFound, TargetNotWritable, TargetRefused
+from pseries.errors import (
+    Problem,
+    SiteNotFound,
+    StateNotOurs,
+    TargetNotWritable,
+    TargetRefused,
+)
 from pseries.model import paths
 from pseries.site import signals
-from pseries.site.change import Image
+from pseries.site.change import CONTROL, Image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,7 +54,7 @@ _IMMUTABLE, _APPEND_ONLY = 0x10, 0x20
 _NOT_EMPTY = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
 _IN_THE_WAY = (errno.ELOOP, errno.ENOTDIR)
 """What opening a link, or something below a file, answers under ``O_NOFOLLOW``."""
-_SET_ID = stat.S_ISUID | stat.S_ISGID
+_PERMISSIONS = 0o777
 
 _BOUND_TO_CONTENT = frozenset({"security.capability", "security.ima", "security.evm"})
 """Extended attributes that the kernel drops or that stop being true when the content changes."""
@@ -64,6 +70,7 @@ class FileState(NamedTuple):
     gid: int
     mtime_ns: int
     links: int
+    attributes: tuple[tuple[str, str], ...] = ()
 
     @property
     def size(self) -> int:
@@ -75,7 +82,9 @@ class FileState(NamedTuple):
         """The file as one side of a change, its time included."""
         # A time before 1970 cannot be told from a broken clock, and no tool needs it back.
         mtime_ns = self.mtime_ns if self.mtime_ns >= 0 else None
-        return Image(self.sha256, len(self.data), self.mode, mtime_ns)
+        return Image(self.sha256, len(self.data), self.mode, mtime_ns)._replace(
+            owner=(self.uid, self.gid), attributes=self.attributes
+        )
 
 
 class SiteTree:
@@ -117,13 +126,17 @@ class SiteTree:
         """Return the file at ``path``, ``None`` if there is none.
 
         Raises :class:`TargetRefused` for a symbolic link at the file or at any folder above it,
-        for anything but a regular file, for more than ``most`` bytes and for what may not be read.
+        for anything but a regular file, for one with setuid, setgid or sticky bits, which must not
+        go over to another content, for more than ``most`` bytes and for what may not be read.
         """
         try:
             with self._file(path) as (fd, status):
                 if status.st_size > most:
                     raise self._refused(path, f"is larger than {most >> 20} MiB")
+                if stat.S_IMODE(status.st_mode) & ~_PERMISSIONS:
+                    raise self._refused(path, "is setuid, setgid or sticky")
                 data = b"".join(_chunks(fd))
+                attributes = tuple(_attributes(fd))
         except FileNotFoundError:
             return None
         return FileState(
@@ -134,7 +147,30 @@ class SiteTree:
             status.st_gid,
             status.st_mtime_ns,
             status.st_nlink,
+            attributes,
         )
+
+    def read_own(self, path: str) -> FileState | None:
+        """Return a file that says what to do, from our own folder; only from somebody we trust.
+
+        Raises :class:`StateNotOurs` unless it and the folder belong to root or, where we are not
+        root, to us: whoever wrote it decides what is written with our rights. And as :meth:`read`.
+        """
+        self.require_own()
+        found = self.read(path)
+        if found is not None:  # asked of the open file: the folder may be another by now
+            self._require_trusted(path, found.uid)
+        return found
+
+    def require_own(self) -> None:
+        """Raise :class:`StateNotOurs` where our folder was made by somebody we do not trust."""
+        status = self.status(CONTROL)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            self._require_trusted(CONTROL, status.st_uid)
+
+    def _require_trusted(self, path: str, uid: int) -> None:
+        if uid not in (0, os.geteuid()):
+            raise StateNotOurs(str(self.root), path, uid)
 
     def digest(self, path: str, algorithm: str = "sha256") -> tuple[str, int] | None:
         """Return hash in hex and size of a file of any size, ``None`` if there is none.
@@ -228,20 +264,28 @@ class SiteTree:
     # -- writing -------------------------------------------------------------------------------
 
     def create(
-        self, path: str, data: bytes, mode: int, *, mtime_ns: int | None = None, like: str = ""
+        self,
+        path: str,
+        data: bytes,
+        mode: int,
+        *,
+        mtime_ns: int | None = None,
+        like: str = "",
+        otherwise: Image | None = None,
     ) -> tuple[Problem, ...]:
         """Write a new file as a whole; its name must be free. It is durable after :meth:`sync`.
 
         Args:
             path: where; the folder must exist.
             data: its content.
-            mode: permission bits, whatever the umask is.
+            mode: permission bits, whatever the umask is; no others are ever set.
             mtime_ns: time of last change; now by default.
-            like: a file whose owner and extended attributes it gets. Without one, a file that
-                root makes belongs to the owner of its folder.
+            like: a file whose owner and extended attributes it gets.
+            otherwise: says both where there is no ``like``. Without either, a file that root makes
+                belongs to the owner of its folder.
 
         Returns:
-            What of ``like`` could not be kept.
+            What of owner and attributes could not be kept.
         """
         notes: list[Problem] = []
         with self._writing(path), self._parent(path) as (folder, name):
@@ -249,15 +293,20 @@ class SiteTree:
             try:
                 _write(fd, data)
                 model = like and self.status(like)
-                owner = model or (os.fstat(folder) if os.geteuid() == 0 else os.fstat(fd))
-                kept = _give(fd, owner.st_uid, owner.st_gid)
-                if not kept:
-                    was = f"{owner.st_uid}:{owner.st_gid}"
-                    notes.append(Problem(like or path, f"its owner {was} could not be kept"))
+                if not model and otherwise is not None and otherwise.owner is not None:
+                    uid, gid = otherwise.owner
+                else:
+                    owner = model or (os.fstat(folder) if os.geteuid() == 0 else os.fstat(fd))
+                    uid, gid = owner.st_uid, owner.st_gid
+                if not _give(fd, uid, gid):
+                    what = f"its owner {uid}:{gid} could not be kept"
+                    notes.append(Problem(like or path, what))
                 if model:
                     notes.extend(self._copy_attributes(like, fd))
+                elif otherwise is not None:
+                    notes.extend(_set_attributes(fd, like or path, otherwise.attributes))
                 # Last of the three: giving a file away clears bits, an access list sets some.
-                os.fchmod(fd, mode if kept else mode & ~_SET_ID)
+                os.fchmod(fd, mode & _PERMISSIONS)
                 if mtime_ns is not None:
                     os.utime(fd, ns=(mtime_ns, mtime_ns))
             finally:
@@ -276,11 +325,11 @@ class SiteTree:
                 fd = os.open(name, os.O_RDWR | os.O_CREAT | flags, 0o600, dir_fd=folder)
             except PermissionError:  # made by another user: to lock it, reading it is enough
                 return os.open(name, os.O_RDONLY | flags, dir_fd=folder)
-            if stat.S_IMODE(os.fstat(fd).st_mode) != 0o644:
+            now = os.fstat(fd)
+            # Another name of it, or another owner: then it is not the one that was made here.
+            ours = now.st_nlink == 1 and now.st_uid == os.geteuid()
+            if ours and stat.S_IMODE(now.st_mode) != 0o644:
                 with contextlib.suppress(OSError):
-                    owner = os.fstat(folder)
-                    if os.geteuid() == 0:
-                        _give(fd, owner.st_uid, owner.st_gid)
                     os.fchmod(fd, 0o644)
             return fd
 
@@ -309,7 +358,14 @@ class SiteTree:
         return True
 
     def make_folder(self, path: str, mode: int) -> bool:
-        """Make a folder with just these permission bits; false if there is one already."""
+        """Make a folder with just these permission bits; false if there is one already.
+
+        One that root makes goes to the owner of the folder above, but for our own: what is in it
+        decides what root does next time, so nobody else may write there.
+        """
+        as_root = os.geteuid() == 0
+        if as_root and path == CONTROL:
+            mode &= 0o755
         try:
             with self._writing(path, errno.EEXIST), self._parent(path) as (above, name):
                 os.mkdir(name, 0o700, dir_fd=above)
@@ -317,7 +373,7 @@ class SiteTree:
                 with contextlib.suppress(FileNotFoundError):
                     fd = os.open(name, _FOLDER, dir_fd=above)
                     try:
-                        if os.geteuid() == 0:
+                        if as_root and path != CONTROL:
                             owner = os.fstat(above)
                             _give(fd, owner.st_uid, owner.st_gid)
                         os.fchmod(fd, mode)
@@ -471,6 +527,24 @@ class SiteTree:
                         raise
                     what = f"its attribute {name} could not be kept: {_reason(error)}"
                     yield Problem(source, what)
+
+
+def _attributes(fd: int) -> Iterator[tuple[str, str]]:
+    """Yield the extended attributes that users set, by name, with their values in hex."""
+    with contextlib.suppress(OSError):  # a file system without them
+        for name in sorted(os.listxattr(fd)):
+            if name.startswith("user."):
+                yield name, os.getxattr(fd, name).hex()
+
+
+def _set_attributes(fd: int, path: str, attributes: Iterable[tuple[str, str]]) -> Iterator[Problem]:
+    for name, value in attributes:
+        try:
+            os.setxattr(fd, name, bytes.fromhex(value))
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            yield Problem(path, f"its attribute {name} could not be kept: {_reason(error)}")
 
 
 def _chunks(fd: int) -> Iterator[bytes]:

@@ -51,6 +51,7 @@ print(json.dumps([sys.path, {name: origins(name) for name in sys.argv[1:]}]))
 
 
 _PURELIB = "import json, sysconfig; print(json.dumps(sysconfig.get_paths()['purelib']))"
+_NOT_UNDERSTOOD = "its answer is not understood"
 
 
 class Located(NamedTuple):
@@ -111,7 +112,10 @@ def purelib(python: Path | None) -> Path:
 
     if python is None:
         return Path(sysconfig.get_paths()["purelib"])
-    return Path(str(_run(python, _PURELIB)))
+    folder = _run(python, _PURELIB)
+    if not isinstance(folder, str) or not folder or "\0" in folder:
+        raise InterpreterFailed(str(python), _NOT_UNDERSTOOD)
+    return Path(folder)
 
 
 def _telling(found: Distribution, guess: str) -> tuple[str, ...]:
@@ -148,8 +152,23 @@ def _ask(
     """Return the folders that are searched for packages, and where each module comes from."""
     if python is None:
         return _ask_here(modules)
-    folders, origins = _run(python, _SCRIPT, *modules)
-    return folders, origins
+    answer = _run(python, _SCRIPT, *modules)
+    if isinstance(answer, list) and len(answer) == 2:
+        folders, origins = answer
+        if (
+            _are_texts(folders)
+            and isinstance(origins, dict)
+            and all(_are_texts(origins.get(module)) for module in modules)
+        ):
+            return folders, origins
+    raise InterpreterFailed(str(python), _NOT_UNDERSTOOD)
+
+
+def _are_texts(found: Any) -> bool:
+    """Whether it is a list of what may be a path; ``open`` takes no NUL."""
+    return isinstance(found, list) and all(
+        isinstance(each, str) and "\0" not in each for each in found
+    )
 
 
 def _run(python: Path, script: str, *arguments: str) -> Any:
@@ -174,8 +193,8 @@ def _run(python: Path, script: str, *arguments: str) -> Any:
     try:
         # A .pth file may print as well; our line is the last.
         return json.loads(done.stdout.splitlines()[-1])
-    except (ValueError, IndexError) as error:
-        raise InterpreterFailed(str(python), "its answer is not understood") from error
+    except (ValueError, IndexError, RecursionError) as error:
+        raise InterpreterFailed(str(python), _NOT_UNDERSTOOD) from error
 
 
 def _ask_here(modules: Sequence[str]) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:

@@ -96,9 +96,10 @@ _OWN_FOLDER = f"{CONTROL}/objects/"
 def read(tree: SiteTree) -> Journal | None:
     """Return the journal of a target, ``None`` if no transaction is under way.
 
-    Raises :class:`JournalInvalid` with everything that is wrong with it.
+    Raises :class:`JournalInvalid` with everything that is wrong with it, and
+    :class:`~pseries.errors.StateNotOurs` where somebody wrote it who must not tell us what to do.
     """
-    state = tree.read(PATH)
+    state = tree.read_own(PATH)
     if state is None:
         return None
     problems: list[Problem] = []

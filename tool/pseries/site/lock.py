@@ -41,6 +41,7 @@ def exclusive(tree: SiteTree, patience: float = PATIENCE) -> Iterator[None]:
     Raises:
         LockedByOther: somebody else had it for all of ``patience`` seconds.
         TargetNotWritable: the lock file cannot be made, or locks do not work here.
+        StateNotOurs: the folder was made by somebody who must not tell us what to do.
     """
     fd = _acquire(tree, patience)
     try:
@@ -56,6 +57,7 @@ def _acquire(tree: SiteTree, patience: float) -> int:
     while True:
         if tree.make_folder(CONTROL, tree.folder_mode("")):
             tree.sync("")
+        tree.require_own()
         with contextlib.suppress(FileNotFoundError):  # purged in this very moment: once more
             fd = tree.lock_file(PATH)
             try:

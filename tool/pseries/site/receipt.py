@@ -107,8 +107,8 @@ def parse(data: bytes, problems: list[Problem]) -> State:
 
 
 def read(tree: SiteTree) -> State:
-    """Return what is applied to a target; raises :class:`StateInvalid`."""
-    found = tree.read(PATH)
+    """Return what is applied to a target; raises :class:`StateInvalid` and ``StateNotOurs``."""
+    found = tree.read_own(PATH)
     if found is None:
         return State()
     problems: list[Problem] = []

@@ -27,12 +27,17 @@ _HASHES = ("sha256", "sha384", "sha512")
 
 
 _STANDARD = bytes.maketrans(b"-_", b"+/")
-_USUAL = re.compile(rb"([!#-+.-~\-]+),(sha256=[A-Za-z0-9_-]{43}),([0-9]{1,18})\r?\n")
+_USUAL = re.compile(
+    rb"((?:[A-Za-z0-9_][A-Za-z0-9_.+=@-]*/)*[A-Za-z0-9_][A-Za-z0-9_.+=@-]*)"
+    rb",(?:(sha256=[A-Za-z0-9_-]{43}),([0-9]{1,18})|,)\r?\n"
+)
 """Nearly every row there is: thousands of them are read each time a series is applied."""
+_LONGEST = 2 * paths.LONGEST_PATH + 256
+"""Bytes that a row can have: a path with every quote doubled, hash and size."""
 
 
 class Entry(NamedTuple):
-    """One row: path and hash as written, size; ``None`` where empty."""
+    """One row: path as :func:`parse` settles it, hash as written, size; ``None`` where empty."""
 
     path: str
     hashed: str | None
@@ -58,40 +63,67 @@ class Entry(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A whole RECORD: entries in file order, and what is wrong with the file itself."""
+    """A whole RECORD: entries in file order, and what is wrong with the file itself.
+
+    ``malformed`` are those of the ``problems`` that may hide files; a doubled row hides none.
+    """
 
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
+    malformed: tuple[Problem, ...] = ()
 
     def paths(self) -> frozenset[str]:
         """Return the paths of all files, RECORD itself included."""
         return frozenset(entry.path for entry in self.entries)
 
 
-def parse(data: bytes) -> Record:
-    """Return the entries of a RECORD; malformed and doubled rows become problems, not errors."""
+def parse(data: bytes, root: str = "") -> Record:
+    """Return the entries of a RECORD; malformed and doubled rows become problems, not errors.
+
+    Args:
+        data: RECORD as it is.
+        root: the site-packages folder, whose absolute paths become relative ones. Parts of a path
+            that are "." or empty are left out, so that a file has one path however it is written.
+    """
+    above = paths.encode(root)
     entries: list[Entry] = []
     problems: list[Problem] = []
+    malformed: list[Problem] = []
     seen: set[str] = set()
     for number, row in enumerate(_rows(data), 1):
         usual = _USUAL.fullmatch(row)
         if usual is not None:
             path, hashed, size = usual.groups()
-            entry = Entry(path.decode("ascii"), hashed.decode("ascii"), int(size))
+            entry = (
+                Entry(path.decode("ascii"), None, None)
+                if hashed is None
+                else Entry(path.decode("ascii"), hashed.decode("ascii"), int(size))
+            )
         elif not row.strip():
             continue
         else:
             try:
                 entry = _entry(_fields(row))
             except ValueError as error:
-                problems.append(Problem(f"RECORD row {number}", str(error)))
+                malformed.append(Problem(f"RECORD row {number}", str(error)))
+                problems.append(malformed[-1])
                 continue
+            entry = entry._replace(path=paths.decode(settled(paths.encode(entry.path), above)))
         if entry.path in seen:
             shown = paths.display(entry.path)
             problems.append(Problem(f"RECORD row {number}", f"lists {shown} again"))
         seen.add(entry.path)
         entries.append(entry)
-    return Record(tuple(entries), tuple(problems))
+    return Record(tuple(entries), tuple(problems), tuple(malformed))
+
+
+def settled(path: bytes, root: bytes = b"") -> bytes:
+    """Return the one path of a file that a row may write as ``./x``, ``a//x`` or ``/root/x``."""
+    if root and path.startswith(b"/") and path.startswith(root.rstrip(b"/") + b"/"):
+        path = path[len(root.rstrip(b"/")) + 1 :]
+    if not path.startswith(b"/") and (path.startswith(b"./") or b"/./" in path or b"//" in path):
+        return b"/".join(part for part in path.split(b"/") if part not in (b"", b".")) or path
+    return path
 
 
 def verify(
@@ -115,7 +147,7 @@ def verify(
     return tuple(problems)
 
 
-def rewrite(data: bytes, changes: Mapping[str, tuple[str, int] | None]) -> bytes:
+def rewrite(data: bytes, changes: Mapping[str, tuple[str, int] | None], root: str = "") -> bytes:
     """Return RECORD with the rows of ``changes`` replaced, added or dropped, the rest untouched.
 
     Args:
@@ -123,11 +155,12 @@ def rewrite(data: bytes, changes: Mapping[str, tuple[str, int] | None]) -> bytes
         changes: by path, the sha256 in hex and the size of the file now, or ``None`` for a file
             that is gone. A path without a row gets one behind the row that precedes it in
             alphabetical order, which is next to its siblings in every layout seen.
+        root: as for :func:`parse`; a row that is found keeps the path that it is written with.
     """
     wanted = {paths.encode(path): image for path, image in changes.items()}
     rows = list(_rows(data))
-    plain = b'"' not in data
-    names = [row.rstrip(b"\r\n").partition(b",")[0] if plain else _path(row) for row in rows]
+    above = paths.encode(root)
+    names = [_name(row, above) for row in rows]
     added = {path: image for path, image in wanted.items() if image is not None}
     for place, path in enumerate(names):
         if path in wanted:
@@ -157,18 +190,32 @@ def urlsafe(hexadecimal: str) -> str:
 
 
 def _rows(data: bytes) -> Iterator[bytes]:
-    """Yield each row with its line end; a quoted field may go over several lines."""
+    """Yield each row with its line end; a quoted field may go over several lines.
+
+    A quote that is not closed within the length of any path belongs to a row of its own, which is
+    malformed: it must hide neither the rows that follow nor take a time that grows with them.
+    """
     if b'"' not in data:
         yield from data.splitlines(keepends=True)
         return
-    row = b""
-    for line in data.splitlines(keepends=True):
-        row += line
-        if row.count(b'"') % 2 == 0:
-            yield row
-            row = b""
-    if row:
-        yield row
+    lines = data.splitlines(keepends=True)
+    place = 0
+    while place < len(lines):
+        end = _row_end(lines, place) if lines[place].count(b'"') % 2 else place + 1
+        yield b"".join(lines[place:end])
+        place = end
+
+
+def _row_end(lines: list[bytes], place: int) -> int:
+    """Return the line behind the one that closes the quote opened at ``place``."""
+    length = 0
+    for end in range(place, len(lines)):
+        length += len(lines[end])
+        if length > _LONGEST:
+            break
+        if end > place and lines[end].count(b'"') % 2:
+            return end + 1
+    return place + 1
 
 
 def _fields(row: bytes) -> list[str]:
@@ -177,11 +224,27 @@ def _fields(row: bytes) -> list[str]:
         return text.split(",")
     import csv  # noqa: PLC0415 - nearly no RECORD has a quoted row
 
-    return next(csv.reader([text]), [])
+    try:
+        return next(csv.reader([text], strict=True), [])
+    except csv.Error as error:
+        raise ValueError(f"is not CSV: {error}") from error
+
+
+def _name(row: bytes, root: bytes) -> bytes:
+    """Return the settled path of a row, in the short way wherever that is safe."""
+    if row[:1] == b'"':
+        return settled(_path(row), root)
+    path = row.rstrip(b"\r\n").partition(b",")[0]
+    plain = path[:1].isalnum() and b"//" not in path and b"/./" not in path
+    return path if plain else settled(path, root)
 
 
 def _path(row: bytes) -> bytes:
-    return paths.encode("".join(_fields(row)[:1]))
+    """Return the path of a row, empty if the row is malformed: it is nobody's then."""
+    try:
+        return paths.encode("".join(_fields(row)[:1]))
+    except ValueError:
+        return b""
 
 
 def _entry(fields: list[str]) -> Entry:

@@ -29,6 +29,7 @@ from pseries.errors import (
     BackupLost,
     Problem,
     StateInvalid,
+    StateNotOurs,
     TargetChanged,
     TargetNotWritable,
     TargetRefused,
@@ -331,7 +332,9 @@ def _stage(tree: SiteTree, path: str, image: Image) -> tuple[Problem, ...]:
         raise BackupLost(str(tree.root), path, image.sha256)
     staged = staging_path(path)
     tree.remove(staged)
-    return tree.create(staged, data, image.mode, mtime_ns=image.mtime_ns, like=path)
+    return tree.create(
+        staged, data, image.mode, mtime_ns=image.mtime_ns, like=path, otherwise=image
+    )
 
 
 def staging_path(path: str) -> str:
@@ -460,7 +463,7 @@ def _make_folders(tree: SiteTree, plan: Plan) -> None:
 
 def _sweep(tree: SiteTree) -> None:
     """Remove contents that no receipt refers to; leftovers are only a waste of room."""
-    with contextlib.suppress(StateInvalid, TargetRefused, TargetNotWritable):
+    with contextlib.suppress(StateInvalid, StateNotOurs, TargetRefused, TargetNotWritable):
         objects.sweep(tree, receipt.read(tree).backups())
 
 

@@ -188,7 +188,8 @@ def _commit(
 ) -> Applied:
     contents: dict[str, bytes] = {}
     changes = tuple(
-        _change(target, canonical, file, contents) for canonical, file in sorted(files.items())
+        _change(series, target, canonical, file, contents)
+        for canonical, file in sorted(files.items())
     )
     changes += _broken_signatures(tree, target.distribution)
     stale = bytecode.removals(tree, [change.path for change in changes])
@@ -218,7 +219,11 @@ def _commit(
 
 
 def _change(
-    target: Target, canonical: str, file: File | None, contents: dict[str, bytes]
+    series: Series,
+    target: Target,
+    canonical: str,
+    file: File | None,
+    contents: dict[str, bytes],
 ) -> Change:
     path = target.layout.installed(canonical)
     if path is None:
@@ -228,9 +233,25 @@ def _change(
     if file is None:
         return Change(path, before, None)
     mode, data = file
-    image = Image.of(data, _permissions(state, executable=mode == 0o100755))
+    model = state
+    if model is None and (source := _renamed(series).get(canonical)) is not None:
+        model = target.found.get(source)
+    image = Image.of(data, _permissions(model, executable=mode == 0o100755))
+    if state is None and model is not None:
+        image = image._replace(owner=model.image.owner, attributes=model.image.attributes)
     contents[image.sha256] = data
     return Change(path, before, image)
+
+
+def _renamed(series: Series) -> Mapping[str, str]:
+    """Return for each path that a file is renamed to the path that it has in the release."""
+    origins: dict[str, str] = {}
+    for patch in series.locked().patches:
+        before = dict(origins)
+        for file in patch.files:
+            if file.source is not None:
+                origins[file.path] = before.get(file.source, file.source)
+    return origins
 
 
 def _permissions(state: FileState | None, *, executable: bool) -> int:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.errors import Problem, SeriesInvalid, SeriesNotFound
+from pseries.errors import Problem, SeriesFolderMissing, SeriesInvalid, SeriesNotFound
 from pseries.model import manifest as manifests
 from pseries.model import order as orders
 from pseries.model import series as series_model
@@ -41,18 +41,27 @@ def locate(
 
     The first of: ``--series-dir``, ``PSERIES_DIR``, the nearest ``series/`` above the current
     folder, the series that ship with the program.
+
+    Raises:
+        SeriesFolderMissing: the first or the second names something that is not a folder.
     """
     environment = os.environ if environment is None else environment
     if option is not None:
-        return Location(option, "--series-dir")
+        return _given(option, "--series-dir")
     if environment.get(VARIABLE):
-        return Location(Path(environment[VARIABLE]), VARIABLE)
+        return _given(Path(environment[VARIABLE]), VARIABLE)
     here = Path.cwd() if cwd is None else cwd
     for parent in (here, *here.parents):
         if any(parent.glob(f"{FOLDER}/*/{series_model.ORDER_FILE}")):
             return Location(parent / FOLDER, "the nearest series folder above this one")
     shipped = _shipped()
     return None if shipped is None else Location(shipped, "shipped with pseries")
+
+
+def _given(folder: Path, said_by: str) -> Location:
+    if not folder.is_dir():
+        raise SeriesFolderMissing(str(folder), said_by)
+    return Location(folder, said_by)
 
 
 def _shipped() -> Path | None:
@@ -112,10 +121,14 @@ def load_spec(name: str, location: Location | None) -> tuple[specs.Spec, orders.
     """
     folder = folder_of(name, location)
     problems: list[Problem] = []
-    files = {
-        file: _content(folder / file) if (folder / file).is_file() else b""
-        for file in (specs.FILE, series_model.ORDER_FILE)
-    }
+    try:
+        files = {
+            file: _content(folder / file) if (folder / file).is_file() else b""
+            for file in (specs.FILE, series_model.ORDER_FILE)
+        }
+    except OSError as error:  # a neighbour's: a list must show the others
+        unread = Problem(Path(error.filename or folder).name, f"cannot be read: {error.strerror}")
+        raise SeriesInvalid(name, (unread,)) from error
     spec = specs.parse(files[specs.FILE], problems)
     order = orders.parse(files[series_model.ORDER_FILE], problems)
     if problems:

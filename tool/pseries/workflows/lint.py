@@ -28,6 +28,7 @@ STATUSES = {
 """The values of ``Upstream-Status:`` and what must stand in brackets behind them."""
 
 _STATUS = re.compile(r"(?P<word>[A-Za-z]+)(?:\s*\[(?P<detail>[^\]]+)\])?")
+_SHOWN = 80
 _ZERO_COMMIT = b"From " + b"0" * 40 + b" "
 
 
@@ -137,7 +138,8 @@ def _about_status(status: str) -> str | None:
     found = _STATUS.fullmatch(status.strip())
     word = found["word"] if found else status
     if found is None or word not in STATUSES:
-        return f"{status!r} is none of {', '.join(STATUSES)}"
+        shown = status if len(status) <= _SHOWN else f"{status[:_SHOWN]}…"
+        return f"{shown!r} is none of {', '.join(STATUSES)}"
     needed = STATUSES[word]
     if needed is not None and found["detail"] is None:
         return f"{word} needs {needed} in brackets"
@@ -160,7 +162,7 @@ def _ambiguous(series: Series, pristine: Mapping[str, File]) -> Iterator[Finding
                         Severity.WARNING,
                         f"{patch.name}:{hunk.line}",
                         f"hunk {number} of {paths.display(section.path)} also fits at line "
-                        f"{', '.join(str(p) for p in places if p != hunk.old_start)}",
+                        f"{splice.some([p for p in places if p != hunk.old_start])}",
                     )
         files = splice.apply_patch(files, patch, problems)
     yield from (_error(problem) for problem in problems)

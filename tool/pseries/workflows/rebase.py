@@ -481,7 +481,12 @@ class _Run:
         )
         folder = self.place.series_dir / plan.target
         if folder.exists():
-            _refuse_other(folder, files)
+            try:
+                _refuse_other(folder, files)
+            except SeriesExists as error:
+                if self.writes:
+                    raise
+                return replace(report, notes=(*report.notes, str(error)))
             report = replace(report, unchanged=True, folder=str(folder))
             if self.writes:
                 self.place.clear()
