@@ -1,10 +1,10 @@
-"""The store's repository through GitPython, with every command sealed off like all others.
+"""The store's repository: GitPython with every command sealed off, and not where time counts.
 
 GitPython merges ``os.environ`` into git's environment and looks git up by itself. So it gets a
 command wrapper (its documented extension point, ``Repo.GitCommandWrapperType``) that goes through
 :mod:`pseries.git.process`. Arguments are fixed words, checked names and full object ids: its option
-filters are not relied on. This is the only module that imports it, and only when it is needed: it
-takes a tenth of a second.
+filters are not relied on. This is the only module that imports it, and only where it is needed: it
+takes a tenth of a second, which looking a release up need not wait for.
 """
 
 from __future__ import annotations
