@@ -159,6 +159,8 @@ def format_patch(folder: Path, author: tuple[str, str], message: str) -> bytes:
         (("J. Doe", "d@e"), "Short", "", (("Bug", "1"), ("Signed-off-by", "D <d@e>"))),
         (("Jörg", "d@e"), "[Bugfix] kürzer", "Wörter.", (("Bug", "1"),)),
         (("D", "d@e"), " ".join(["word"] * 40), "Why.", ()),
+        (("D", "d@e"), "a" * 30 + " " + "b" * 30 + " c", "Why.", ()),
+        (("D", "d@e"), "a" * 30 + " " + "b" * 31 + " c", "Why.", ()),
         (("D", "d@e"), "a" * 70 + " " + "b" * 90 + " c", "Why.", ()),
         (("D", "d@e"), "é" * 30 + " " + "é" * 31 + " " + "é" * 40, "Why.", ()),
         (('D "Q" (x), Jr', "d@e"), "Short", "", ()),

@@ -55,7 +55,7 @@ NAMES = [
 LINES = st.sampled_from([
     b"a = 1", b"b = 2", b"", b"\r", b"two\r", b"caf\xe9", b"-- ", b"++ x", b"--- a/x", b"+++ b/x",
     b"@@ -1 +1 @@", b"diff --git a/x b/x", b"\\ No newline at end of file", b"\xe2\x80\xa8",
-    b"\x0c",
+    b"\x0c", b"x\ry",
     b"From 1111111111111111111111111111111111111111 x", b"---", b"def f():", b"    pass",
 ])  # fmt: skip
 

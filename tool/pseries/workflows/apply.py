@@ -281,7 +281,7 @@ def _record_change(
         change.path: None if change.after is None else (change.after.sha256, change.after.size)
         for change in changes
     }
-    data = record.rewrite(state.data, rows)
+    data = record.rewrite(state.data, rows, str(tree.root))
     image = Image.of(data, state.mode)
     contents[image.sha256] = data
     return Change(installed.record_path, state.image, image)
