@@ -13,16 +13,16 @@ import fcntl
 import hashlib
 import os
 import shutil
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pseries.errors import NoRebase, Problem, RebaseBusy, RebaseInvalid, SeriesUnclear
 from pseries.model import rebase
+from pseries.workflows.files import replace_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from pseries.model.rebase import Creation, State
 
@@ -157,11 +157,11 @@ class Desk:
     def publish(self, staged: Path) -> Path:
         """Put a staged series in its place, all of it at once, and return its folder."""
         for file in sorted(staged.iterdir()):
-            _sync(file)
-        _sync(staged)
+            sync_folder(file)
+        sync_folder(staged)
         folder = self.series_dir / staged.name
         staged.rename(folder)
-        _sync(self.series_dir)
+        sync_folder(self.series_dir)
         return folder
 
     def remember(self, records: Mapping[str, bytes]) -> None:
@@ -244,33 +244,3 @@ def digest_of_file(data: bytes) -> str:
 def _digest_of(files: Mapping[str, bytes]) -> str:
     lines = [f"{digest_of_file(data)}  {name}\n" for name, data in sorted(files.items())]
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def replace_file(path: Path, data: bytes, by_way_of: Path | None = None) -> None:
-    """Write a file so that it has its old or its new content at any moment, also after a crash.
-
-    Args:
-        path: the file.
-        data: its new content.
-        by_way_of: the folder, of the same file system, to write it in first; its own by default.
-    """
-    handle, name = tempfile.mkstemp(dir=by_way_of or path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

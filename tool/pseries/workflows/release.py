@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +15,7 @@ from pseries.upstream import settings as index_settings
 from pseries.upstream.store import Store
 from pseries.workflows import catalog
 from pseries.workflows import lock as locking
+from pseries.workflows.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -172,15 +171,5 @@ def _write(path: Path, manifest: Manifest) -> bool:
     data = manifests.render(manifest)
     if path.is_file() and path.read_bytes() == data:
         return False
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    replace_file(path, data)
     return True
