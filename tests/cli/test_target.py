@@ -78,6 +78,9 @@ def test_json(here: Bench, pseries: Run):
     assert found["clean"] is True
     assert found["series"][0]["series"] == "eng-1.0"
     assert json.loads(pseries("rollback", "--json", here.site).out)["series"] == "eng-1.0"
+    pseries("apply", "eng-1.0", here.site)
+    purged = json.loads(pseries("rollback", "--purge", "--json", here.site).out)["purged"]
+    assert purged is not (here.site / ".pseries").exists()
     assert json.loads(pseries("recover", "--json", here.site).out)["outcome"] == "nothing"
 
 

@@ -167,6 +167,7 @@ def rollback(
         return
     if purge:
         rolling.purge(site)
+        done = done._replace(purged=True)
     if json:
         render.as_json(done)
         return

@@ -126,8 +126,8 @@ def _patch_row(patch: Patch, manifest: manifests.Manifest | None) -> PatchRow:
         )
         for section in patch.sections
     )
-    status = [value for key, value in patch.header.trailers if key.lower() == "upstream-status"]
-    return PatchRow(patch.name, patch.header.subject, status[-1] if status else "", files)
+    status = patch.header.trailer("Upstream-Status") or ""
+    return PatchRow(patch.name, patch.header.subject, status, files)
 
 
 def _unique(names: Iterable[str | None]) -> tuple[str, ...]:
