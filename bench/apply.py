@@ -51,9 +51,9 @@ def quilt_push(tree: Path, series: Path) -> float:
     return seconds(["quilt", "--quiltrc=-", "push", "-a", "-q"], cwd=tree, env=environment)
 
 
-def quilt_pop(tree: Path, series: Path) -> None:
+def quilt_pop(tree: Path, series: Path) -> float:
     environment = {**os.environ, "QUILT_PATCHES": str(series), "QUILT_PC": str(tree / ".pc")}
-    seconds(["quilt", "--quiltrc=-", "pop", "-a", "-q"], cwd=tree, env=environment)
+    return seconds(["quilt", "--quiltrc=-", "pop", "-a", "-q"], cwd=tree, env=environment)
 
 
 def report(what: str, ours: list[float], theirs: list[float], bound: float) -> None:
@@ -81,8 +81,11 @@ def small(site: Path, work: Path, rounds: int) -> None:
     report("apply vllm-0.26.0, 4 patches", ours, theirs, 1.5)
 
 
-def many(work: Path) -> None:
-    """A thousand patches on twenty files, each patch one line of one function."""
+def generated(work: Path) -> tuple[Path, Path]:
+    """Make an installed tree and a locked series of a thousand patches; return both folders.
+
+    Twenty files, each patch one line of one function.
+    """
     names = [f"eng/m{number}.py" for number in range(20)]
     lines = [f"def f{n}():\n    return 0\n\n\n\n\n\n\n" for n in range(MANY // 20)]
     site = work / "many"
@@ -117,6 +120,11 @@ def many(work: Path) -> None:
     start = time.perf_counter()
     release.lock_folder("eng-1.0", catalog.Location(folder.parent, "bench"), offline=True)
     print(f"lock of {MANY} patches: {time.perf_counter() - start:.1f} s")
+    return site, folder
+
+
+def many(work: Path) -> None:
+    site, folder = generated(work)
     theirs_tree = copied(site, work / "many-quilt")
     mine = seconds(pseries("apply", "--series-dir", folder.parent, "eng-1.0", site))
     other = quilt_push(theirs_tree, folder)

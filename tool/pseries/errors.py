@@ -919,6 +919,16 @@ class WrongWheel(Refused):
         return f"series {self.series} is for {self.wanted}; {self.wheel} is not of that release"
 
 
+class AlreadyPatched(Refused):
+    """A wheel that is to be patched holds the series already."""
+
+    series: str
+    wheel: str
+
+    def __str__(self) -> str:
+        return f"{self.wheel} holds series {self.series} already"
+
+
 class NoSourceTree(Refused):
     """There is neither an sdist nor a whole source tree to make one of."""
 
@@ -960,3 +970,430 @@ class SeriesAmbiguous(Refused):
         if not self.known:
             return "there is no series that can be meant"
         return f"no series was named, and there are several: {', '.join(self.known)}"
+
+
+# --- working on a series ----------------------------------------------------------------------
+
+
+class NotACheckout(Refused):
+    """The folder is not in a checkout of a series."""
+
+    folder: str
+
+    def __str__(self) -> str:
+        return f"{self.folder} is not in a checkout of a series"
+
+
+class CheckoutInvalid(Refused):
+    """What pseries keeps in a checkout's git cannot be read."""
+
+    folder: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"the checkout {self.folder} cannot be used:{listing(self.problems)}"
+
+
+class CheckoutBusy(Refused):
+    """Another process works on the same checkout."""
+
+    folder: str
+
+    def __str__(self) -> str:
+        return f"another process is working on the checkout {self.folder}"
+
+
+class PatchNotFound(Refused):
+    """A word means no patch of the series, or several."""
+
+    name: str
+    close: tuple[str, ...]
+
+    def __str__(self) -> str:
+        close = f"; there are {', '.join(self.close)}" if self.close else ""
+        return f"no one patch of the series is {self.name!r}{close}"
+
+
+class StackEnd(Refused):
+    """There is no patch in the direction that was asked for."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class NameTaken(Refused):
+    """A patch of that name is there already, or the name cannot be one."""
+
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.name!r} cannot be the name of a new patch: {self.why}"
+
+
+class Unrefreshed(Refused):
+    """The worktree holds changes that are in no patch yet, which this would lose."""
+
+    files: tuple[str, ...]
+
+    def __str__(self) -> str:
+        shown = "".join(f"\n  {name}" for name in self.files[:MOST_LISTED])
+        return f"these files hold changes that are in no patch yet:{shown}"
+
+
+class InTheWay(Refused):
+    """Untracked files stand where a patch would put its own, or git refused to change a file."""
+
+    said: str
+
+    def __str__(self) -> str:
+        return f"the worktree was not changed: {self.said}"
+
+
+class CommitsMoved(Refused):
+    """HEAD is not where the stack has it: somebody worked with plain git."""
+
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"the commits were changed with git: HEAD is {self.found}, not {self.expected}"
+
+
+class CommitsUnusable(Refused):
+    """The commits above the release are no plain row of patches."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return f"the commits cannot be taken over: {self.why}"
+
+
+class FolderChanged(Refused):
+    """Files of the series folder are not what the checkout wrote or read."""
+
+    folder: str
+    files: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.folder} was changed by somebody else: {', '.join(self.files[:MOST_LISTED])}"
+
+
+class LaterConflicts(Refused):
+    """A change to a patch would conflict with a patch above it."""
+
+    patch: str
+    files: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.patch} would no longer apply, in {', '.join(self.files)}"
+
+
+class Uncommittable(Refused):
+    """A change that no patch of a series can hold."""
+
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"this cannot become part of a patch:{listing(self.problems)}"
+
+
+class DoesNotFold(Refused):
+    """A diff does not apply to the worktree."""
+
+    said: str
+
+    def __str__(self) -> str:
+        return f"the diff does not apply: {self.said}"
+
+
+class IdentityMissing(Refused):
+    """Nothing says who makes a new patch."""
+
+    looked_in: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            "git does not know your name and mail address, which a new patch says; looked in"
+            f" {', '.join(self.looked_in)}"
+        )
+
+
+class PushStopped(NeedsYou):
+    """A patch that was pushed conflicts with what is below it now."""
+
+    patch: str
+    places: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"{self.patch} conflicts with what is below it now:{listing(self.places)}"
+
+
+class PushPending(NeedsYou):
+    """A push stopped at a conflict, which comes first."""
+
+    patch: str
+
+    def __str__(self) -> str:
+        return f"{self.patch} is being pushed and has conflicts to resolve"
+
+
+class Unresolved(NeedsYou):
+    """Conflict markers are left in what is to become the patch."""
+
+    patch: str
+    places: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"{self.patch} is not resolved yet:{listing(self.places)}"
+
+
+# --- around the engine ------------------------------------------------------------------------
+
+
+class NotServed(Refused):
+    """A series does not say how its engine is served, or what it must answer."""
+
+    series: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"series {self.series} has no {self.table} in series.toml"
+
+
+class PlaceholderOpen(Refused):
+    """A placeholder of a series has no value."""
+
+    series: str
+    name: str
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.where} of series {self.series} needs a value for {{{self.name}}}"
+
+
+class NotPatched(Refused):
+    """A target does not hold the series that it is to be served with."""
+
+    series: str
+    site: str
+    applied: tuple[str, ...]
+
+    def __str__(self) -> str:
+        others = f"; applied: {', '.join(self.applied)}" if self.applied else ""
+        return f"{self.site} is not patched with series {self.series}{others}"
+
+
+class PythonNotFound(Refused):
+    """No interpreter belongs to a site-packages folder."""
+
+    site: str
+
+    def __str__(self) -> str:
+        return f"no Python was found that {self.site} belongs to"
+
+
+class MemlockRefused(Refused):
+    """The limit on locked memory may not be raised."""
+
+    wanted: str
+    limit: str
+
+    def __str__(self) -> str:
+        return f"locked memory (RLIMIT_MEMLOCK) must be {self.wanted}; it is limited to {self.limit}"
+
+
+class CommandNotStarted(Refused):
+    """The command of an engine could not be started."""
+
+    command: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.command} could not be started: {self.reason}"
+
+
+class ServerNotUp(Refused):
+    """A server did not answer at all in the time it was given."""
+
+    url: str
+    seconds: float
+    reason: str
+
+    def __str__(self) -> str:
+        return f"no server answers at {self.url} after {self.seconds:g} s: {self.reason}"
+
+
+class ModelUnclear(Refused):
+    """Nobody said which of a server's models is meant, and it does not serve exactly one."""
+
+    url: str
+    models: tuple[str, ...]
+
+    def __str__(self) -> str:
+        there = ", ".join(self.models[:20]) or "none that it tells"
+        return f"it is not clear which model of {self.url} is meant; it has: {there}"
+
+
+class SmokeFailed(Refused):
+    """A served engine did not answer as it must."""
+
+    series: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"the server of series {self.series} failed:{listing(self.problems)}"
+
+
+class BuilderMissing(Refused):
+    """There is no program that builds images."""
+
+    tried: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"no builder of images was found on PATH: {', '.join(self.tried)}"
+
+
+class ImageRefused(Refused):
+    """An image cannot have that name, or cannot be made of that series."""
+
+    what: str
+    value: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.value!r} is refused: {self.reason}"
+
+
+class ImageNotBuilt(Refused):
+    """A builder did not make the image."""
+
+    base: str
+    builder: str
+    said: tuple[str, ...]
+
+    def __str__(self) -> str:
+        said = "".join(f"\n  {line}" for line in self.said)
+        return f"no image was built on {self.base}; the last that {self.builder} said:{said}"
+
+
+class FileNotShown(Refused):
+    """A file is not in the release, or lies outside the checkout."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.path} is no file of this checkout"
+
+
+class EditorFailed(Refused):
+    """The editor could not be started, or said that something went wrong."""
+
+    editor: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"the editor {self.editor!r} failed: {self.said}"
+
+
+# --- exchange ---------------------------------------------------------------------------------
+
+
+class SourceRefused(Refused):
+    """What is to be imported holds no patches, or its order file breaks the format's rules."""
+
+    source: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"nothing can be imported from {self.source}:{listing(self.problems)}"
+
+
+class RangeRefused(Refused):
+    """A range of commits cannot be read as patches."""
+
+    repository: str
+    between: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"the range {self.between!r} of {self.repository} is refused: {self.reason}"
+
+
+class ImportUnclear(Refused):
+    """Nothing says for which release, or into which series, patches are to be imported."""
+
+    distributions: tuple[str, ...]
+    distribution: str
+    fitting: tuple[str, ...]
+    known: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if not self.distribution:
+            known = f"; in the store: {', '.join(self.distributions)}" if self.distributions else ""
+            return f"nothing says which distribution the patches are for{known}"
+        if self.fitting:
+            return f"the patches fit {self.distribution} {', '.join(self.fitting)} equally well"
+        known = ", ".join(self.known) or "none"
+        return f"the patches fit no {self.distribution} in the store, which has: {known}"
+
+
+class TagUnclear(Refused):
+    """No tag of a repository, or not a single one, is of a version."""
+
+    repository: str
+    version: str
+    close: tuple[str, ...]
+
+    def __str__(self) -> str:
+        close = f"; close: {', '.join(self.close)}" if self.close else ""
+        return f"{self.repository} has not just one tag for {self.version}{close}"
+
+
+class ExportRefused(Refused):
+    """A series holds what another form has no room for."""
+
+    series: str
+    form: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"series {self.series} cannot be exported as {self.form}:{listing(self.problems)}"
+
+
+class ExportInTheWay(Refused):
+    """Something has the name that an export is to have."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.path} is there already"
+
+
+class CaptureRefused(Refused):
+    """What is installed cannot be compared with the official release."""
+
+    distribution: str
+    site: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        where = f"{self.distribution} in {self.site}"
+        return f"the edits of {where} cannot be captured:{listing(self.problems)}"
+
+
+class NothingToCapture(Refused):
+    """Every installed file is as the official release has it."""
+
+    distribution: str
+    version: str
+    site: str
+    files: int
+
+    def __str__(self) -> str:
+        return (
+            f"nothing is to be captured: all {self.files} files of {self.distribution}"
+            f" {self.version} in {self.site} are as released"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -56,8 +57,12 @@ def hint_of(error: errors.PseriesError) -> str:
     return ""
 
 
+SELF_EVIDENT = (errors.StackEnd,)
+"""What ends with one line, as quilt does: nothing is to be mended."""
 _PATCH = "mend the patch file, or make it again with `git format-patch`"
 _RECOVER = "pseries recover"
+_LOOK = "see that the path exists and is yours to read and write"
+_FREE = "free space there"
 
 HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.PatchRefused: lambda _: _PATCH,
@@ -145,6 +150,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
         "--python-version and --platform choose another, --all takes every one, --from names a file"
     ),
     errors.WrongWheel: lambda _: "give a wheel of that release, or name another series",
+    errors.AlreadyPatched: lambda _: "use it as it is, or give the official wheel",
     errors.NoSourceTree: lambda _: (
         "put 'git' first in `sources` of series.toml, then fetch the release again"
     ),
@@ -164,6 +170,64 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.RebaseInvalid: lambda _: "pseries rebase --abort, then begin anew",
     errors.RebaseBusy: lambda _: "wait for the other process, or end it, then run this again",
     errors.WorktreeRefused: lambda _: "mend the worktree, or pseries rebase --abort",
+    errors.NotServed: lambda e: f"add it, or name another series: pseries show {_quoted(e.series)}",
+    errors.PlaceholderOpen: lambda e: f"give it: --{e.name}",
+    errors.NotPatched: lambda e: (
+        f"pseries apply {_quoted(e.series)} {_quoted(e.site)} (or serve it as it is: --no-check)"
+    ),
+    errors.PythonNotFound: lambda _: "name the interpreter instead of the folder: --python EXE",
+    errors.MemlockRefused: lambda _: (
+        "raise it where the server is started: --ulimit memlock=-1 (docker, nerdctl),"
+        " LimitMEMLOCK=infinity (systemd), /etc/security/limits.conf (login)"
+    ),
+    errors.CommandNotStarted: lambda _: (
+        "see that the engine is installed with its scripts, or name its environment: --python EXE"
+    ),
+    errors.ServerNotUp: lambda _: "see the server's log; while it loads, wait longer: --timeout S",
+    errors.ModelUnclear: lambda _: "name the one that is meant: --model NAME",
+    errors.SmokeFailed: lambda _: "see the server's log for what it did with these requests",
+    errors.BuilderMissing: lambda _: "install buildah, or see what would be built: --print",
+    errors.ImageRefused: lambda _: "correct it and run the command again",
+    errors.ImageNotBuilt: lambda _: "if the base holds another release: name the series that fits",
+    errors.NotACheckout: lambda _: "make one: pseries checkout SERIES; then cd into it",
+    errors.CheckoutInvalid: lambda _: "save your work with git, then check the series out anew",
+    errors.CheckoutBusy: lambda _: "wait for it, or end it, then run this again",
+    errors.PatchNotFound: lambda _: "see what there is: pseries series -v",
+    errors.NameTaken: lambda _: "give another name",
+    errors.Unrefreshed: lambda _: (
+        "pseries refresh takes them into the top patch, git stash keeps them aside"
+    ),
+    errors.InTheWay: lambda _: "move those files away, then run this again",
+    errors.CommitsMoved: lambda e: (
+        f"pseries refresh --all takes them over; git reset --hard {e.expected} drops them"
+    ),
+    errors.CommitsUnusable: lambda _: "make them a row again with git rebase; git reflog has all",
+    errors.FolderChanged: lambda _: (
+        "put it back with git, or check the series out anew beside this one"
+    ),
+    errors.LaterConflicts: lambda e: f"pseries goto the patch below {e.patch}, then work there",
+    errors.Uncommittable: lambda _: "take it out with git, then run this again",
+    errors.DoesNotFold: lambda _: "apply it by hand with git apply --3way, then: pseries refresh",
+    errors.IdentityMissing: lambda _: "git config --global user.name NAME, and user.email ADDRESS",
+    errors.PushStopped: lambda _: (
+        "mend these files, then: pseries refresh; or pseries undo to leave it unapplied"
+    ),
+    errors.PushPending: lambda _: "mend them, then: pseries refresh; or: pseries undo",
+    errors.Unresolved: lambda _: "mend these, then: pseries refresh",
+    errors.FileNotShown: lambda _: "give its path in the worktree, or in the release",
+    errors.EditorFailed: lambda _: "set EDITOR to a program that edits files",
+    errors.SourceRefused: lambda _: (
+        "give a folder of patches, an mbox, a patch file, or --range REV..REV of a repository"
+    ),
+    errors.RangeRefused: lambda e: f"see what there is: git -C {_quoted(e.repository)} log --oneline",
+    errors.ImportUnclear: lambda e: (
+        f"say it: --for {e.distribution or 'DISTRIBUTION'}==VERSION, or --into SERIES"
+    ),
+    errors.TagUnclear: lambda _: "give it: --tag TAG",
+    errors.ExportRefused: lambda _: "choose another form: quilt holds everything",
+    errors.ExportInTheWay: lambda _: "choose another name with --output, or move it away",
+    errors.CaptureRefused: lambda _: "see docs/exchange.md, 'A tree that somebody edited'",
+    errors.NothingToCapture: lambda _: "is this the tree that was edited? pseries status",
 }
 """What to do next, by kind of error."""
 
@@ -232,9 +296,8 @@ def _worded(*, debug: bool) -> Iterator[None]:
     except OSError as error:
         if debug:
             traceback.print_exc()
-        where = f" {error.filename}" if error.filename else ""
-        render.note(f"pseries: {error.strerror or error}:{where}")
-        render.note(
-            "  → see that the path exists and is yours to read and write, then run it again"
-        )
+        where = f": {error.filename}" if error.filename else ""
+        render.note(f"pseries: {error.strerror or error}{where}")
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        render.note(f"  → {_FREE if full else _LOOK}, then run it again")
         raise typer.Exit(REFUSED) from error

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from click import UsageError
 
 from pseries import __version__
 from pseries.cli import render
@@ -20,8 +21,16 @@ FAMILIES = {
     "target": ("apply", "status", "rollback", "recover"),
     "upstream": ("upstream",),
     "rebase": ("rebase", "range-diff"),
+    "doctor": ("doctor",),
+    "serve": ("env", "serve", "smoke", "build-image"),
+    "stack": (
+        "checkout", "new", "add", "edit", "push", "pop", "goto", "top", "next", "previous",
+        "applied", "unapplied", "series", "files", "patches", "diff", "refresh", "fold", "split",
+        "rename", "delete", "header", "annotate", "graph", "fork", "snapshot", "undo", "redo",
+    ),
     "build": ("build-wheel", "build-sdist", "build-kit", "index"),
-}
+    "exchange": ("init", "capture", "import", "export"),
+}  # fmt: skip
 """The modules beside this one, and the commands that each of them adds."""
 
 
@@ -66,6 +75,27 @@ def _top(
     """Keep local changes to fast-moving Python packages alive."""
 
 
+def expanded(words: Sequence[str]) -> list[str]:
+    """Return the command line with an abbreviated command in full, as quilt takes them.
+
+    Raises:
+        UsageError: several commands begin so.
+    """
+    at = next((at for at, word in enumerate(words) if not word.startswith("-")), None)
+    known = [command for commands in FAMILIES.values() for command in commands]
+    if at is None or words[at] in known:
+        return list(words)
+    begun = sorted(command for command in known if command.startswith(words[at]))
+    if len(begun) > 1:
+        raise UsageError(f"{words[at]!r} can be {', '.join(begun)}")
+    return [*words[:at], *(begun or [words[at]]), *words[at + 1 :]]
+
+
 def run() -> None:
     """Entry point of the ``pseries`` command."""
-    program(sys.argv[1:])()
+    try:
+        words = expanded(sys.argv[1:])
+    except UsageError as error:
+        error.show()
+        sys.exit(error.exit_code)
+    program(words)(words)

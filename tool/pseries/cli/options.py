@@ -7,8 +7,43 @@ from typing import Annotated, Optional
 
 import typer
 
+
+def _series_names(incomplete: str) -> list[str]:
+    """Complete the name of a series in a shell."""
+    from pseries.workflows import catalog
+
+    return [name for name in catalog.names(catalog.locate()) if name.startswith(incomplete)]
+
+
+def _patch_names(incomplete: str) -> list[str]:
+    """Complete the name of a patch of the checkout around the current folder."""
+    from pseries.errors import PseriesError
+    from pseries.workflows import stack
+
+    try:
+        with stack.opened(Path.cwd()) as work:
+            names = [entry.name for entry in work.stack.entries]
+    except PseriesError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
 SeriesName = Annotated[
-    str, typer.Argument(metavar="SERIES", help="Name of a series, or a path to its folder.")
+    str,
+    typer.Argument(
+        metavar="SERIES",
+        help="Name of a series, or a path to its folder.",
+        autocompletion=_series_names,
+    ),
+]
+PatchName = Annotated[
+    str,
+    typer.Argument(
+        metavar="[PATCH]", help="Default: the top patch.", autocompletion=_patch_names
+    ),
+]
+PatchNeeded = Annotated[
+    str, typer.Argument(metavar="PATCH", help="A patch.", autocompletion=_patch_names)
 ]
 SeriesDir = Annotated[
     Optional[Path],  # noqa: UP045 - typer reads annotations at run time on Python 3.10

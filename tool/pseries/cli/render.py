@@ -45,6 +45,21 @@ def line(text: str = "") -> None:
         _give_up(error)
 
 
+def data(content: bytes) -> None:
+    """Print bytes as they are: a diff, for another program to read."""
+    if _failures:
+        return
+    if sys.stdout is None:
+        line()
+        return
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        _give_up(error)
+
+
 def note(text: str) -> None:
     """Print one line beside the answer: what was skipped, chosen or found odd."""
     if sys.stderr is not None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pseries.errors import Problem, WorktreeRefused
-from pseries.git import process
 from pseries.git.merge import write_commit, write_loose
+from pseries.git.workspace import Workspace
 from pseries.model import paths
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ _CONFIG = """\
 [gc]
 \tauto = 0
 """
-_ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
-"""No attribute of the tree may change bytes between file and object (gitattributes(5))."""
 _BRANCH = "refs/heads/rebase"
 _START = "refs/pseries/start"
 """The commit that the worktree was made on, also after a person committed there."""
@@ -255,46 +253,20 @@ def is_marker(line: bytes) -> bool:
 # --- the repository ---------------------------------------------------------------------------
 
 
-class _Repository:
-    """A repository with a worktree, made by us; git runs sealed in it as everywhere."""
+class _Repository(Workspace):
+    """The repository of a worktree: conflicts in its index, and what git remembers of them."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.git_dir = folder / ".git"
+        super().__init__(folder)
         self.records = self.git_dir / "rr-cache"
 
     @classmethod
     def create(cls, folder: Path, borrowed: Path | None) -> _Repository:
         """Make an empty repository in an existing folder."""
         repository = cls(folder)
-        for name in ("objects/info", "refs/heads", "info", "rr-cache"):
-            (repository.git_dir / name).mkdir(parents=True)
-        (repository.git_dir / "HEAD").write_text(f"ref: {_BRANCH}\n")
-        (repository.git_dir / "config").write_text(_CONFIG)
-        (repository.git_dir / "info/attributes").write_text(_ATTRIBUTES)
-        (repository.git_dir / "info/exclude").write_text("__pycache__/\n")
-        if borrowed is not None:
-            alternates = repository.git_dir / "objects/info/alternates"
-            alternates.write_text(f"{(borrowed / 'objects').absolute()}\n")
+        repository.prepare(_CONFIG, _BRANCH, borrowed)
+        repository.records.mkdir()
         return repository
-
-    def git(
-        self, *arguments: str, stdin: bytes = b"", accept: tuple[int, ...] = (0,)
-    ) -> process.Completed:
-        """Run git in the worktree."""
-        return process.run(
-            arguments, git_dir=self.git_dir, cwd=self.folder, stdin=stdin, accept=accept,
-            extra={"GIT_WORK_TREE": str(self.folder), "GIT_LITERAL_PATHSPECS": "1"},
-        )  # fmt: skip
-
-    def entries(self, *command: str) -> dict[str, tuple[int, str]]:
-        """Return git mode and blob id by path, from a command that lists a tree."""
-        found = {}
-        for row in self.git(*command).stdout.split(b"\0")[:-1]:
-            head, _, name = row.partition(b"\t")
-            mode, _, blob = head.split(b" ")
-            found[paths.decode(name)] = (int(mode, 8), blob.decode("ascii"))
-        return found
 
     def stage(self, files: Mapping[str, File | None]) -> None:
         """Put files into the index, ``None`` takes one out."""
@@ -332,13 +304,6 @@ class _Repository:
         self.git("update-index", "-z", "--skip-worktree", "--stdin", stdin=stdin)
         patterns = b"".join(b"/%s\n" % _escaped(name) for name in sorted(there))
         (self.git_dir / "info/sparse-checkout").write_bytes(patterns)
-
-    def put(self, path: str, mode: int, data: bytes) -> None:
-        """Write a file of the worktree."""
-        file = self.folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
-        file.chmod(0o755 if mode & 0o100 else 0o644)
 
     def rerere(self, conflicts: tuple[Conflict, ...]) -> dict[str, bytes]:
         """Let git compare conflicts with its records and return what it makes of the files."""

@@ -9,10 +9,13 @@ that is stored backwards is a different patch.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import Problem
 from pseries.model import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MOST_PATCHES = 20_000
 _MOST_STRIP = 9
@@ -92,6 +95,60 @@ def renamed(order: Order, names: dict[str, str | None]) -> Order:
             lines.append(line.replace(entry.name.encode(), name.encode(), 1))
             entries.append(entry._replace(name=name, line=len(lines)))
     return Order(tuple(lines), tuple(entries))
+
+
+def chunks(order: Order) -> tuple[bytes, ...]:
+    """Return the lines of each patch with those above it; the last one has those below, too.
+
+    Joined they are the file, if it lists a patch at all.
+    """
+    ends = [entry.line for entry in order.entries[:-1]] + [len(order.lines)]
+    begins = [0, *ends[:-1]]
+    found = [b"".join(order.lines[b:e]) for b, e in zip(begins, ends, strict=True)]
+    return tuple(found) if order.entries else ()
+
+
+def arranged(order: Order, wanted: Sequence[tuple[str, int]]) -> Order:
+    """Return the order with exactly these patches, in this order.
+
+    A line that stays keeps its bytes, and the comment lines right above it go with it; those at the
+    top of the file stay there. Where nothing changes the lines are the same.
+
+    Args:
+        order: the file as it is.
+        wanted: name and strip level of every patch.
+    """
+    blocks: dict[str, tuple[bytes, ...]] = {}
+    begin = _top_comments(order)
+    top = order.lines[:begin]
+    for entry in order.entries:
+        blocks[entry.name] = order.lines[begin : entry.line]
+        begin = entry.line
+    rest = order.lines[begin:]
+    lines: list[bytes] = list(top)
+    entries: list[Entry] = []
+    for name, strip in wanted:
+        for line in blocks.get(name, (_line(name, strip),)):
+            if lines and not lines[-1].endswith(b"\n"):
+                lines[-1] += b"\n"
+            lines.append(line)
+        entries.append(Entry(name, strip, len(lines)))
+    if rest and lines and not lines[-1].endswith(b"\n"):
+        lines[-1] += b"\n"
+    return Order((*lines, *rest), tuple(entries))
+
+
+def _top_comments(order: Order) -> int:
+    """Return how many lines at the top are a head of the whole file: up to its first blank line."""
+    first = order.entries[0].line - 1 if order.entries else len(order.lines)
+    for number, line in enumerate(order.lines[:first]):
+        if not line.strip():
+            return number + 1
+    return first
+
+
+def _line(name: str, strip: int) -> bytes:
+    return f"{name}\n".encode() if strip == 1 else f"{name} -p{strip}\n".encode()
 
 
 def _split(data: bytes) -> tuple[bytes, ...]:

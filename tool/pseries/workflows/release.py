@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pseries.errors import IndexUnreachable, RangesUnsupported, SeriesInvalid
+from pseries.errors import IndexUnreachable, RangesUnsupported, ReleaseNotFound, SeriesInvalid
 from pseries.git import objects
 from pseries.model import manifest as manifests
 from pseries.model.layout import Layout
 from pseries.model.manifest import ArtefactRecord
-from pseries.upstream import fetch as fetching
-from pseries.upstream import settings as index_settings
 from pseries.upstream.store import Store
 from pseries.workflows import catalog
 from pseries.workflows import lock as locking
@@ -46,6 +44,13 @@ def fetch(
     store = Store.open(upstream.distribution)
     manifest = series.manifest
     pins = {} if manifest is None else {a.filename: a.sha256 for a in manifest.upstream.artefacts}
+    found = store.find(upstream.version)
+    if found is not None and _fits(found, upstream.root, pins):
+        return store, found
+    # the code that reads archives takes as long to import as a small rebase to run
+    from pseries.upstream import fetch as fetching  # noqa: PLC0415
+    from pseries.upstream import settings as index_settings  # noqa: PLC0415
+
     release = fetching.fetch(
         upstream,
         store,
@@ -56,6 +61,15 @@ def fetch(
         report=report,
     )
     return store, release
+
+
+def _fits(found: Release, root: str, pins: Mapping[str, str]) -> bool:
+    """Say whether a release of the store is what a fetch would give."""
+    artefact = found.artefact
+    pinned = "" if artefact is None else pins.get(artefact.filename, artefact.sha256)
+    return (artefact is None or pinned == artefact.sha256) and (
+        found.source == "git" or found.recorded.root == root
+    )
 
 
 def pristine_files(series: Series) -> dict[str, File] | None:
@@ -86,20 +100,53 @@ def lock_folder(
     Raises: what reading the series, fetching its release and locking raise; nothing was written.
     """
     series = _to_lock(name, location)
+    manifest = manifest_of(
+        series, location, offline=offline, index_url=index_url, progress=progress, report=report
+    )
+    return _write(Path(series.folder) / manifests.FILE, manifest)
+
+
+def manifest_of(
+    series: Series,
+    location: Location | None,
+    *,
+    offline: bool = False,
+    index_url: str | None = None,
+    progress: Progress | None = None,
+    report: Report | None = None,
+    earlier: Manifest | None = None,
+) -> Manifest:
+    """Return the manifest of a series as it is; nothing is written.
+
+    Args:
+        series: the series, with the manifest that it had so far, if any.
+        location: where the series that it is made on top of are.
+        offline: forbid the network; what the old manifest says of the index is taken over.
+        index_url: the package index, unless the one that pip uses.
+        progress: told of downloads.
+        report: told which source served a release.
+        earlier: the manifest of a series that this one was carried from.
+    """
     beneath = tuple(catalog.load(other, location) for other in series.spec.after)
     store, release = fetch(
         series, offline=offline, index_url=index_url, progress=progress, report=report
     )
-    settings = index_settings.configured(index_url or "")
-    listed = _listed(series, settings, offline=offline)
-    manifest = locking.lock(
+    listed: tuple[Artefact, ...] = ()
+    shipped: Mapping[str, Mapping[str, bytes]] = {}
+    if not offline:
+        from pseries.upstream import settings as index_settings  # noqa: PLC0415 - as in `fetch`
+
+        settings = index_settings.configured(index_url or "")
+        listed = _listed(series, release, settings)
+        shipped = _shipped(series, release, settings, listed)
+    return locking.lock(
         series,
         locking.ReleaseTree(store.git_dir, release.tree, release.source),
         tuple(_record(each) for each in listed) or _pinned(series, release),
-        {} if offline else _shipped(series, release, settings, listed),
+        shipped,
         beneath,
+        earlier,
     )
-    return _write(Path(series.folder) / manifests.FILE, manifest)
 
 
 def _to_lock(name: str, location: Location | None) -> Series:
@@ -112,9 +159,7 @@ def _to_lock(name: str, location: Location | None) -> Series:
         return catalog.load(name, location, manifest=False)
 
 
-def _listed(series: Series, settings: Settings, *, offline: bool) -> tuple[Artefact, ...]:
-    if offline:
-        return ()
+def _listed(series: Series, release: Release, settings: Settings) -> tuple[Artefact, ...]:
     from pseries.upstream import index as indexes  # noqa: PLC0415 - offline needs no network code
 
     upstream = series.spec.upstream
@@ -122,6 +167,10 @@ def _listed(series: Series, settings: Settings, *, offline: bool) -> tuple[Artef
         return indexes.artefacts(upstream.distribution, upstream.version, settings)
     except IndexUnreachable:
         if "git" in upstream.sources:  # a fork that no index has
+            return ()
+        raise
+    except ReleaseNotFound:
+        if release.source in ("git", "folder"):  # the same, and the index says so
             return ()
         raise
 

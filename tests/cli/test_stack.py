@@ -1,0 +1,198 @@
+"""quilt's verbs as typed at a prompt."""
+
+# Fixtures are imported by name from the module that makes them.
+# ruff: noqa: F401, F811
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support import engine
+from tests.workflows.test_stack import CORE, FIRST, SECOND, THIRD, folder
+
+from pseries.cli import main
+
+if TYPE_CHECKING:
+    from tests.workflows.conftest import Bench
+
+Run = "Callable[..., Said]"
+
+
+@pytest.fixture
+def work(
+    bench: Bench,
+    folder: Path,
+    pseries: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    monkeypatch.chdir(bench.tmp)
+    said = pseries("checkout", "eng-1.0", "work")
+    assert said.code == 0, said.err
+    monkeypatch.chdir(bench.tmp / "work")
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "A Tester")
+    monkeypatch.setenv("GIT_AUTHOR_EMAIL", "t@example.invalid")
+    return bench.tmp / "work"
+
+
+def test_moving_through_the_stack(work: Path, pseries: Run):
+    assert pseries("top").out == f"{THIRD}\n"
+    assert pseries("pop").out == f"removed {THIRD}\nnow at {SECOND}\n"
+    assert pseries("pop", "2").out.endswith("no patch is applied\n")
+    assert pseries("push", "0002").out.endswith(f"now at {SECOND}\n")
+    assert pseries("series", "-v").out == f"+ {FIRST}\n= {SECOND}\n  {THIRD}\n"
+    assert pseries("next").out == f"{THIRD}\n"
+    assert pseries("previous").out == f"{FIRST}\n"
+    assert pseries("unapplied").out == f"{THIRD}\n"
+    assert json.loads(pseries("push", "-a", "--json").out)["top"] == THIRD
+    assert json.loads(pseries("applied", "--json").out) == {"patches": [FIRST, SECOND, THIRD]}
+    assert pseries("goto", FIRST).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("push",), "the series is fully applied"),
+        (("unapplied",), "the series is fully applied"),
+        (("next",), "there is no patch after that"),
+        (("patches", "eng/old.py"), "no patch changes eng/old.py"),
+        (("undo",), "there is nothing to undo"),
+    ],
+)
+def test_where_nothing_is_left_there_is_one_line_and_exit_1(
+    work: Path, pseries: Run, words: tuple[str, ...], said: str
+):
+    found = pseries(*words)
+    assert (found.code, found.out) == (1, "")
+    assert found.err.startswith(f"pseries: {said}")
+    assert found.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("goto", "0002-met"), 1, f"there are {SECOND}"),
+        (("new",), 2, "give the patch a name"),
+        (("refresh", "--all", FIRST), 2, "not both"),
+        (("header", "-a", "-r"), 2, "give one of"),
+        (("split", "x", f"{CORE}:0"), 2, "no range of hunks"),
+        (("split", "x", f"{CORE}:1-x"), 1, "does not change it"),
+        (("new", SECOND), 1, "there is one already"),
+        (("fold", "nothing.diff"), 1, "no one patch of the series"),
+        (("annotate", "/etc/passwd"), 1, "no file of this checkout"),
+        (("add", "eng/none.py"), 1, "no file of this checkout"),
+    ],
+)
+def test_wrong_input(work: Path, pseries: Run, words: tuple[str, ...], code: int, said: str):
+    found = pseries(*words)
+    assert found.code == code
+    assert said in found.err
+
+
+def test_edit_refresh_undo(work: Path, pseries: Run, monkeypatch: pytest.MonkeyPatch):
+    editor = work.parent / "editor"
+    editor.write_text("#!/bin/sh\nfor f; do echo '# edited' >> $f; done\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    assert pseries("edit", CORE, "eng/brand_new.py").code == 0
+    said = pseries("diff", "-z")
+    assert said.out.count("+# edited") == 2
+    assert pseries("refresh").out == f"{THIRD}: content\n"
+    assert pseries("header", "-e").out == f"{THIRD}: header\n"
+    assert pseries("header").out.endswith("# edited\n")
+    assert pseries("undo").out.startswith(f"undone: header {THIRD}")
+    assert pseries("redo").code == 0
+    assert "header" in pseries("undo", "--list").out
+    monkeypatch.setenv("VISUAL", "/nonexistent/editor")
+    said = pseries("edit", CORE)
+    assert (said.code, "set EDITOR" in said.err) == (1, True)
+
+
+def test_a_file_is_named_from_the_folder_that_one_is_in(
+    work: Path, pseries: Run, monkeypatch: pytest.MonkeyPatch
+):
+    (work / CORE).write_bytes((work / CORE).read_bytes() + b"# x\n")
+    monkeypatch.chdir(work / "eng")
+    assert "+# x" in pseries("diff", "-z", "core.py").out
+    assert pseries("patches", "core.py").out == f"{FIRST}\n{THIRD}\n"
+    assert pseries("patches", CORE).out == f"{FIRST}\n{THIRD}\n"
+    assert pseries("diff", "-z", "net.py").out == ""
+
+
+def test_questions(work: Path, pseries: Run):
+    assert pseries("files", "-v").out == f"A eng/added.py\nM {CORE}\n"
+    assert "+RETRIES = 5" in pseries("diff", "-P", "0002").out
+    said = pseries("annotate", CORE)
+    assert "1\t    data = handle.read(99)\n" in said.out
+    assert f"1\t{FIRST}\n" in said.err
+    assert pseries("graph", "--dot").out.startswith("digraph series {\n")
+    assert json.loads(pseries("graph", "--json").out)["needs"] == []
+    assert pseries("snapshot").code == 0
+    assert pseries("diff", "--snapshot").out == ""
+
+
+def test_verbs_can_be_shortened_as_long_as_they_are_clear():
+    assert main.expanded(["--debug", "pus", "-a"]) == ["--debug", "push", "-a"]
+    assert main.expanded(["unap"]) == ["unapplied"]
+    assert main.expanded(["apply"]) == ["apply"]
+    assert main.expanded(["xyz", "pus"]) == ["xyz", "pus"]
+    assert main.expanded([]) == []
+    from click import UsageError
+
+    with pytest.raises(UsageError, match="applied, apply"):
+        main.expanded(["appl"])
+    said = subprocess.run(
+        [sys.executable, "-m", "pseries", "appl"], capture_output=True, text=True, check=False
+    )
+    assert (said.returncode, "'appl' can be applied, apply" in said.stderr) == (2, True)
+
+
+def test_a_new_patch_needs_a_name_in_git(
+    work: Path, pseries: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.delenv("GIT_AUTHOR_NAME")
+    said = pseries("new", "x")
+    assert (said.code, "user.name" in said.err) == (1, True)
+    settings = tmp_path / "gitconfig"
+    settings.write_text("[user]\n\tname = From Settings\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    assert pseries("new", "x").code == 0
+    log = subprocess.run(["git", "log", "-1", "--format=%an <%ae>"], cwd=work,
+                         capture_output=True, text=True, check=True).stdout  # fmt: skip
+    assert log == "From Settings <t@example.invalid>\n"
+
+
+def test_a_shell_completes_series_and_patches(work: Path):
+    def completed(words: str) -> str:
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("pseries"))],
+            env={**os.environ, "_PSERIES_COMPLETE": "complete_bash", "COMP_WORDS": words,
+                 "COMP_CWORD": str(len(words.split()))},
+            capture_output=True, text=True, check=False,
+        ).stdout  # fmt: skip
+
+    assert completed("pseries goto ").split() == [FIRST, SECOND, THIRD]
+    assert completed("pseries show ").split() == ["eng-1.0"]
+    assert "refresh" in completed("pseries ")
+
+
+def test_a_series_that_is_not_locked_is_not_checked_out(
+    bench: Bench,
+    folder: Path,
+    pseries: Run,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.chdir(bench.tmp)
+    (folder / "manifest.json").unlink()
+    said = pseries("checkout", "eng-1.0")
+    assert (said.code, "pseries lock eng-1.0" in said.err) == (1, True)
+    engine.locked(folder)
+    assert pseries("checkout", "eng-1.0").code == 0
+    said = pseries("checkout", "eng-1.0")
+    assert said.code == 1
+    assert "eng-1.0" in said.err

@@ -1,0 +1,580 @@
+"""A series checked out: a git worktree of the release with one commit a patch.
+
+What pseries knows about it lies in its own refs: ``refs/pseries/now`` is the newest of a chain of
+snapshots, one a verb, each a commit whose tree holds the stack, the files of the series folder and
+the files of the worktree at that moment. So every verb can be undone, and whatever a person does
+with plain git stays theirs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pseries.errors import GitFailed, IdentityMissing, InTheWay, Problem, Uncommittable
+from pseries.git import process
+from pseries.git.merge import MergeStore, write_commit, write_loose
+from pseries.git.objects import Entry, Objects
+from pseries.git.workspace import Workspace
+from pseries.model import commit as commits
+from pseries.model import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pseries.git.objects import Tree
+    from pseries.model.commit import Commit
+    from pseries.model.splice import File
+
+NEEDED = (2, 38)
+"""``merge-tree --write-tree`` is from git 2.38."""
+PURPOSE = "work on a checkout"
+MARKER = "pseries"
+"""A file in ``.git`` that says whose checkout this is, and that is locked while a verb works."""
+_NOW, _NEXT, _NEWEST = "refs/pseries/now", "refs/pseries/next", "refs/pseries/newest"
+_SHOT = "refs/pseries/snapshot"
+_TEXTS = ("stack.json", "head", "before")
+"""What a snapshot holds beside trees, by name in its tree."""
+_MODES = {0o100644, 0o100755}
+_ABSENT = "0" * 40
+_CONFIG = """\
+[core]
+\trepositoryformatversion = 0
+\tbare = false
+\tautocrlf = false
+\tlogAllRefUpdates = true
+[merge]
+\tconflictStyle = diff3
+[gc]
+\tauto = 0
+[advice]
+\tupdateSparsePath = false
+"""
+_SETTINGS = ("-c", "merge.conflictStyle=diff3", "-c", "merge.directoryRenames=false")
+
+
+class Snapshot(NamedTuple):
+    """What a verb left: its commit, the words of the verb, and the trees of all that there was."""
+
+    id: str
+    verb: str
+    before: str
+    folder: str
+    worktree: str
+    head: str
+    stack: bytes
+
+
+class Dirt(NamedTuple):
+    """What differs between the worktree and HEAD: tracked paths, and untracked files."""
+
+    changed: tuple[str, ...]
+    unmerged: tuple[str, ...]
+    untracked: tuple[str, ...]
+
+
+class Checkout:
+    """The worktree of a series.
+
+    Args:
+        folder: its top.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._work = Workspace(folder)
+        self.git_dir = self._work.git_dir
+
+    def _git(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        accept: tuple[int, ...] = (0,),
+        index: Path | None = None,
+    ) -> process.Completed:
+        extra = {"GIT_OPTIONAL_LOCKS": "1"}
+        if index is not None:
+            extra["GIT_INDEX_FILE"] = str(index)
+        return self._work.git(*arguments, stdin=stdin, accept=accept, extra=extra)
+
+    # --- making one ---------------------------------------------------------------------------
+
+    @classmethod
+    @contextmanager
+    def create(cls, folder: Path, borrowed: Path, branch: str) -> Iterator[Checkout]:
+        """Give an empty checkout; it appears under its name when the body is done.
+
+        Args:
+            folder: where it goes; must not exist.
+            borrowed: the store that holds the release.
+            branch: short name of the branch.
+        """
+        process.require(NEEDED, PURPOSE)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        try:
+            Workspace(new).prepare(_CONFIG, f"refs/heads/{branch}", borrowed)
+            (new / ".git" / MARKER).write_bytes(b"")
+            yield cls(new)
+            new.chmod(0o755)
+            new.rename(folder)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+
+    def show_only(self, folders: Iterable[str]) -> None:
+        """Let the worktree hold these folders alone, and the files beside and above them.
+
+        Nothing appears before the next :meth:`move`.
+        """
+        names = "".join(f"{paths.decode(_quoted(folder))}\n" for folder in sorted(set(folders)))
+        self._git("sparse-checkout", "set", "--cone", "--stdin", stdin=paths.encode(names))
+
+    def widen(self, folders: Iterable[str]) -> None:
+        """Show further folders too, where not all are shown anyway."""
+        if not (self.git_dir / "info/sparse-checkout").is_file():
+            return
+        names = b"".join(_quoted(folder) + b"\n" for folder in sorted(set(folders)))
+        if names:
+            self._git("sparse-checkout", "add", "--stdin", stdin=names)
+
+    # --- commits ------------------------------------------------------------------------------
+
+    def head(self) -> str:
+        """Return the id of the commit that HEAD stands for; empty if there is none."""
+        return self._git("rev-parse", "-q", "--verify", "HEAD^{commit}", accept=(0, 1)).text
+
+    def read_commits(self, names: Sequence[str]) -> list[Commit]:
+        """Return commits by full id, in order."""
+        return [
+            commits.parse(name, content)
+            for name, content in zip(names, self._read("commit", names), strict=True)
+        ]
+
+    def _read(self, kind: str, names: Sequence[str]) -> list[bytes]:
+        if not names:
+            return []
+        stdin = "".join(f"{name}\n" for name in names).encode()
+        output = self._git("cat-file", "--batch", stdin=stdin).stdout
+        found, at = [], 0
+        for name in names:
+            end = output.index(b"\n", at)
+            words = output[at:end].split(b" ")
+            if len(words) != 3 or words[1] != kind.encode():
+                raise GitFailed(("cat-file", "--batch"), 0, f"{name} is missing or no {kind}")
+            size = int(words[2])
+            found.append(output[end + 1 : end + 1 + size])
+            at = end + 1 + size + 1
+        return found
+
+    def above(self, base: str, head: str) -> list[Commit] | None:
+        """Return the commits from ``base`` (without it) to ``head``, the lowest first.
+
+        ``None`` where ``head`` does not stand on ``base``, or a merge lies between.
+        """
+        said = self._git("rev-list", "--reverse", "--topo-order", f"{base}..{head}")
+        found = self.read_commits(said.text.split())
+        below = base
+        for each in found:
+            if each.parents != (below,):
+                return None
+            below = each.id
+        return found if below == head else None
+
+    def write_commit(self, commit: Commit, tree: str, parent: str) -> str:
+        """Write a commit with who, when and why of another, on a parent; return its id."""
+        new = commit._replace(tree=tree, parents=(parent,))
+        return write_loose(self.git_dir, b"commit", commits.render(new))
+
+    def import_patches(
+        self, base: str, patches: Sequence[tuple[Commit, Mapping[str, File | None]]]
+    ) -> list[str]:
+        """Write a chain of commits on a base, all of them in one process (git-fast-import(1)).
+
+        Args:
+            base: id of the commit below the first.
+            patches: who, when and why of each, and the files that it changes, ``None`` for deleted.
+        """
+        if not patches:
+            return []
+        with tempfile.TemporaryDirectory(prefix="pseries-") as folder:
+            marks = Path(folder) / "marks"
+            self._git(
+                "fast-import", "--quiet", "--date-format=raw-permissive", "--done", "--force",
+                f"--export-marks={marks}", stdin=b"".join(_stream(base, patches)),
+            )  # fmt: skip
+            rows = (line.split() for line in marks.read_text(encoding="ascii").splitlines())
+            found = {int(mark.removeprefix(":")): name for mark, name in rows}
+        return [found[number] for number in range(1, len(patches) + 1)]
+
+    def tree_of(self, commit: str) -> str:
+        """Return the id of a commit's tree."""
+        return self.read_commits([commit])[0].tree
+
+    # --- trees --------------------------------------------------------------------------------
+
+    def changes(
+        self, pairs: Sequence[tuple[str, str]]
+    ) -> list[dict[str, tuple[Entry | None, Entry | None]]]:
+        """Return, for each pair of trees, the paths that differ with their entries on both sides.
+
+        Raises:
+            Uncommittable: a link or a submodule is among them, which no patch here can hold.
+        """
+        differing = sorted({pair for pair in pairs if pair[0] != pair[1]})
+        found: dict[tuple[str, str], dict[str, tuple[Entry | None, Entry | None]]] = {
+            pair: {} for pair in pairs
+        }
+        if differing:
+            said = self._git(
+                "diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--no-abbrev",
+                stdin="".join(f"{old} {new}\n" for old, new in differing).encode(),
+            )  # fmt: skip
+            _read_changes(said.stdout, found)
+        return [found[pair] for pair in pairs]
+
+    def merge(self, base: str, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
+        """Merge three trees with git's own merge; return the tree and the files in conflict."""
+        if base == ours:
+            return theirs, ()
+        if theirs in (base, ours):
+            return ours, ()
+        below = write_commit(self.git_dir, base, b"")
+        sides = [write_commit(self.git_dir, tree, b"", below) for tree in (ours, theirs)]
+        said = self._git(
+            *_SETTINGS, "merge-tree", "--write-tree", "-z", "--no-messages", "--name-only",
+            *sides, accept=(0, 1),
+        )  # fmt: skip
+        tree, *conflicts = said.stdout.split(b"\0")
+        names = tuple(dict.fromkeys(paths.decode(name) for name in conflicts if name))
+        return tree.decode("ascii"), names if said.status else ()
+
+    def apply(self, tree: str, diff: bytes, strip: int) -> tuple[str, str]:
+        """Apply a diff to a tree, exactly; return the tree, or "" and git's words."""
+        with self._index(tree) as index:
+            said = self._git(
+                "apply", "--cached", "--whitespace=nowarn", f"-p{strip}", "-",
+                stdin=diff, accept=(0, 1, 128), index=index,
+            )  # fmt: skip
+            if said.status:
+                return "", said.stderr.decode("utf-8", "backslashreplace").strip()
+            return self._git("write-tree", index=index).text, ""
+
+    @contextmanager
+    def _index(self, tree: str) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="pseries-") as folder:
+            index = Path(folder) / "index"
+            self._git("read-tree", tree, index=index)
+            yield index
+
+    @contextmanager
+    def merge_store(self) -> Iterator[MergeStore]:
+        """Give the means to write diffs between small trees of this repository."""
+        with tempfile.TemporaryDirectory(prefix="pseries-") as folder:
+            yield MergeStore(Objects(self.git_dir, Path(folder)))
+
+    def files(self, entries: Mapping[str, Entry]) -> dict[str, File]:
+        """Return git mode and bytes of files by path."""
+        blobs = sorted({entry.blob for entry in entries.values()})
+        contents = dict(zip(blobs, self._read("blob", blobs), strict=True))
+        return {path: (entry.mode, contents[entry.blob]) for path, entry in entries.items()}
+
+    def tree(self, name: str, folder: str = "") -> Tree:
+        """Return every plain file of a tree, or of a folder in it, by path."""
+        scope = ("--", f"{folder}/") if folder else ()
+        listed = self._work.entries("ls-tree", "-r", "-z", "--full-tree", name, *scope)
+        return {path: Entry(*entry) for path, entry in listed.items() if entry[0] in _MODES}
+
+    # --- the worktree -------------------------------------------------------------------------
+
+    def dirt(self) -> Dirt:
+        """Return what a person changed and did not commit."""
+        said = self._git("status", "--porcelain=v1", "-z", "--no-renames", "-uall").stdout
+        changed, unmerged, untracked = [], [], []
+        for row in said.split(b"\0")[:-1]:
+            code, name = row[:2], paths.decode(row[3:])
+            if code == b"??":
+                untracked.append(name)
+            elif b"U" in code or code in (b"AA", b"DD"):
+                unmerged.append(name)
+            else:
+                changed.append(name)
+        return Dirt(tuple(changed), tuple(unmerged), tuple(untracked))
+
+    def worktree_tree(self) -> str:
+        """Return the tree of the tracked files as they are in the worktree, added ones included.
+
+        Raises:
+            Uncommittable: a tracked path is a link or no plain file now.
+        """
+        with tempfile.TemporaryDirectory(prefix="pseries-") as folder:
+            index = Path(folder) / "index"
+            shutil.copyfile(self.git_dir / "index", index)
+            self._git("add", "--update", "--sparse", "--", ".", index=index)
+            return self._git("write-tree", index=index).text
+
+    def stage_all(self) -> None:
+        """Take the worktree's tracked files into the index: what was just made a commit."""
+        self._git("add", "--update", "--sparse", "--", ".")
+
+    def add(self, files: Sequence[str]) -> None:
+        """Let git track files, given relative to the top."""
+        self._git("add", "--sparse", "--force", "--", *files)
+
+    def move(self, old: str, new: str, *, try_only: bool = False) -> None:
+        """Bring index and worktree from one tree to another; edits elsewhere stay.
+
+        Raises:
+            InTheWay: a file that would change was edited, or an untracked one is in the way.
+        """
+        self._require_room(old, new)
+        how = ["-n"] if try_only else []
+        try:
+            self._git("read-tree", "-m", "-u", *how, old, new)
+        except GitFailed as failed:
+            raise InTheWay(failed.stderr.strip()) from failed
+
+    def _require_room(self, old: str, new: str) -> None:
+        """Refuse where untracked files stand in the place of new ones.
+
+        In a sparse checkout ``git read-tree -m -u`` (2.39) says "will not overwrite", ends with
+        status 0, and has overwritten the file.
+        """
+        changed = self.changes([(old, new)])[0]
+        leaving = {path for path, (_, after) in changed.items() if after is None}
+        for path, (before, _) in changed.items():
+            if before is not None:
+                continue
+            parts = path.split("/")
+            for count in range(1, len(parts) + 1):
+                name = "/".join(parts[:count])
+                there = self.folder / name
+                taken = there.is_symlink() or (there.exists() and not there.is_dir())
+                if (taken or (count == len(parts) and there.exists())) and name not in leaving:
+                    raise InTheWay(f"{paths.display(name)} is untracked, and {path} would go there")
+
+    def fill(self, tree: str) -> None:
+        """Write an empty worktree."""
+        self._git("read-tree", "-m", "-u", tree)
+
+    def discard(self, tree: str) -> None:
+        """Set index and worktree to a tree, whatever tracked files hold now."""
+        self._git("read-tree", "--reset", "-u", tree)
+
+    def pick(self, commit: str) -> None:
+        """Put the change of a commit into the worktree; conflicts get markers and stages."""
+        self._git(
+            *_SETTINGS, "-c", "core.editor=true", "cherry-pick", "--no-commit", commit,
+            accept=(0, 1),
+        )  # fmt: skip
+
+    def diff(self, old: str, new: str | None, files: Sequence[str]) -> bytes:
+        """Return a diff between two trees, or from a tree to the worktree."""
+        trees = [old] if new is None else [old, new]
+        return self._git(
+            "diff", "--no-color", "--no-ext-diff", "--full-index", "--binary", "-M", *trees,
+            "--", *files,
+        ).stdout  # fmt: skip
+
+    # --- snapshots ----------------------------------------------------------------------------
+
+    def snapshot(self, which: str = _NOW) -> Snapshot | None:
+        """Return the newest snapshot that counts, or the one of that id or ref; ``None``: none."""
+        name = self._git("rev-parse", "-q", "--verify", f"{which}^{{commit}}", accept=(0, 1)).text
+        if not name:
+            return None
+        commit = self.read_commits([name])[0]
+        rows = self._git("ls-tree", "-z", commit.tree).stdout.split(b"\0")[:-1]
+        parts = {
+            row.partition(b"\t")[2].decode(): row.split(b"\t")[0].split(b" ")[2].decode()
+            for row in rows
+        }
+        stack, head, before = self._read("blob", [parts[name] for name in _TEXTS])
+        return Snapshot(
+            name, commit.message.strip(), before.decode(), parts["folder"], parts["worktree"],
+            head.decode(), stack,
+        )  # fmt: skip
+
+    def folder_tree(self, files: Mapping[str, bytes]) -> str:
+        """Store the files of a series folder and return the id of their tree."""
+        rows = b"".join(
+            b"100644 %s\0%s"
+            % (paths.encode(name), bytes.fromhex(write_loose(self.git_dir, b"blob", data)))
+            for name, data in sorted(files.items(), key=lambda item: paths.encode(item[0]))
+        )
+        return write_loose(self.git_dir, b"tree", rows)
+
+    def folder_files(self, tree: str) -> dict[str, bytes]:
+        """Return the files of a series folder that :meth:`folder_tree` stored."""
+        return {name: data for name, (_, data) in self.files(self.tree(tree)).items()}
+
+    def write_snapshot(self, shot: Snapshot, tips: Iterable[str]) -> str:
+        """Store a snapshot and return its id.
+
+        Args:
+            shot: all but its id.
+            tips: commits that must not be lost while the snapshot is there.
+        """
+        texts = (shot.stack, shot.head.encode(), shot.before.encode())
+        rows = {
+            name: b"100644 %s\0%s"
+            % (name.encode(), bytes.fromhex(write_loose(self.git_dir, b"blob", text)))
+            for name, text in zip(_TEXTS, texts, strict=True)
+        }
+        for name, tree in (("folder", shot.folder), ("worktree", shot.worktree)):
+            rows[name] = b"40000 %s\0%s" % (name.encode(), bytes.fromhex(tree))
+        # No name begins another one, so that git's order of names is the plain one.
+        tree = write_loose(self.git_dir, b"tree", b"".join(rows[name] for name in sorted(rows)))
+        parents = dict.fromkeys([*([shot.before] if shot.before else []), shot.head, *tips])
+        message = paths.encode(f"{shot.verb}\n")
+        return write_commit(self.git_dir, tree, message, *parents)
+
+    def announce(self, shot: str) -> None:
+        """Say which snapshot is about to come true, before the first file is written."""
+        self._git("update-ref", "--no-deref", _NEXT, shot)
+
+    def announced(self) -> Snapshot | None:
+        """Return the snapshot that a killed process was about to make true."""
+        return self.snapshot(_NEXT)
+
+    def settle(self, now: str, *, head: str = "", newest: bool = True) -> None:
+        """Make a snapshot the present one, and move HEAD's branch, all in one step."""
+        rows = [f"update {_NOW} {now}"]
+        if head:
+            rows.append(f"update HEAD {head}")
+        if newest:
+            rows.append(f"update {_NEWEST} {now}")
+        if self._git("rev-parse", "-q", "--verify", _NEXT, accept=(0, 1)).status == 0:
+            rows.append(f"delete {_NEXT}")
+        stdin = "".join(f"{row}\n" for row in ("start", *rows, "commit")).encode()
+        self._git("update-ref", "--stdin", stdin=stdin)
+
+    def retract(self) -> None:
+        """Forget what was announced."""
+        self._git("update-ref", "-d", _NEXT)
+
+    def later(self, now: str) -> Snapshot | None:
+        """Return the snapshot that was undone last: the one above ``now``."""
+        shot = self.snapshot(_NEWEST)
+        while shot is not None and shot.id != now:
+            if shot.before == now:
+                return shot
+            shot = self.snapshot(shot.before) if shot.before else None
+        return None
+
+    def keep(self, commit: str) -> None:
+        """Keep a commit from being thrown away by git, under its own id."""
+        self._git("update-ref", f"refs/pseries/kept/{commit}", commit)
+
+    def remember(self, tree: str) -> None:
+        """Keep a tree for a later :meth:`remembered` (``pseries snapshot``)."""
+        self._git("update-ref", _SHOT, write_commit(self.git_dir, tree, b"snapshot\n"))
+
+    def remembered(self) -> str:
+        """Return the tree that was kept last; empty if none was."""
+        return self._git("rev-parse", "-q", "--verify", f"{_SHOT}^{{tree}}", accept=(0, 1)).text
+
+
+# --- shapes -----------------------------------------------------------------------------------
+
+
+def find(start: Path) -> Path | None:
+    """Return the top of the checkout that a folder lies in, or ``None``."""
+    for folder in (start, *start.parents):
+        if (folder / ".git" / MARKER).is_file():
+            return folder
+        if (folder / ".git").exists():
+            return None
+    return None
+
+
+def identity(environment: Mapping[str, str], git_dir: Path) -> str:
+    """Return ``Name <mail>`` of the person at work, from where git takes it (git-var(1)).
+
+    Raises:
+        IdentityMissing: nothing says who that is.
+    """
+    found = {}
+    files = _settings(environment, git_dir)
+    for key in ("name", "email"):
+        value = environment.get(f"GIT_AUTHOR_{key.upper()}", "")
+        for file in files:
+            value = value or _configured(file, f"user.{key}")
+        found[key] = value.strip()
+    if not all(found.values()):
+        raise IdentityMissing(("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", *map(str, files)))
+    return f"{found['name']} <{found['email']}>"
+
+
+def _settings(environment: Mapping[str, str], git_dir: Path) -> list[Path]:
+    home = environment.get("HOME", "/")
+    own = environment.get("GIT_CONFIG_GLOBAL")
+    settings = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    files = [own] if own is not None else [f"{home}/.gitconfig", f"{settings}/git/config"]
+    system = [] if environment.get("GIT_CONFIG_NOSYSTEM") else ["/etc/gitconfig"]
+    return [git_dir / "config", *map(Path, (*files, *system))]
+
+
+def _configured(file: Path, key: str) -> str:
+    if not file.is_file():
+        return ""
+    return process.run(
+        ["config", "--file", str(file), "--includes", "--get", key], git_dir=None, accept=(0, 1)
+    ).text
+
+
+def _stream(
+    base: str, patches: Sequence[tuple[Commit, Mapping[str, File | None]]]
+) -> Iterator[bytes]:
+    for number, (commit, files) in enumerate(patches, 1):
+        message = paths.encode(commit.message)
+        author = paths.encode(f"{commit.author} {commit.date}")
+        yield b"commit refs/pseries/import\nmark :%d\nauthor %s\n" % (number, author)
+        yield b"committer pseries <pseries@localhost> 0 +0000\n"
+        yield b"data %d\n%s\n" % (len(message), message)
+        yield b"from %s\n" % base.encode() if number == 1 else b"from :%d\n" % (number - 1)
+        gone = [path for path, file in files.items() if file is None]
+        for path in gone:  # first, so that a file may become a folder
+            yield b"D %s\n" % _quoted(path)
+        for path, file in files.items():
+            if file is not None:
+                mode, data = file
+                yield b"M %o inline %s\ndata %d\n%s\n" % (mode, _quoted(path), len(data), data)
+        yield b"\n"
+    yield b"reset refs/pseries/import\nfrom %s\n\ndone\n" % _ABSENT.encode()
+
+
+def _quoted(path: str) -> bytes:
+    """Return a path in C style quotes, as fast-import and sparse-checkout read it."""
+    raw = paths.encode(path)
+    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
+
+
+def _read_changes(
+    output: bytes, found: dict[tuple[str, str], dict[str, tuple[Entry | None, Entry | None]]]
+) -> None:
+    """Read ``diff-tree --stdin -z --raw``: a line of ids, then two fields a path."""
+    problems = []
+    pair = ("", "")
+    fields = iter(output.split(b"\0"))
+    for head in fields:
+        while b"\n" in head:  # the ids of the next pair stand before its first path
+            line, _, head = head.partition(b"\n")  # noqa: PLW2901
+            old, new = line.decode("ascii").split()
+            pair = (old, new)
+        if not head:
+            continue
+        path = paths.decode(next(fields))
+        words = head[1:].split(b" ")
+        sides = []
+        for mode, blob in zip(words[:2], words[2:4], strict=True):
+            entry = None if int(mode, 8) == 0 else Entry(int(mode, 8), blob.decode("ascii"))
+            if entry is not None and entry.mode not in _MODES:
+                problems.append(Problem(paths.display(path), "is a link or a submodule"))
+            sides.append(entry)
+        found[pair][path] = (sides[0], sides[1])
+    if problems:
+        raise Uncommittable(tuple(dict.fromkeys(problems)))
