@@ -83,6 +83,40 @@ def test_a_folder_without_wheels_is_refused(tmp_path: Path) -> None:
         index.build(tmp_path)
 
 
+def test_pages_of_what_is_gone_go_and_others_stay(wheels: Path) -> None:
+    theirs = wheels / "simple/theirs/index.html"
+    theirs.parent.mkdir()
+    theirs.write_text("of another program")
+    theirs.with_name("index.json").write_text('{"files": [{"filename": "a", "url": "/b/a"}]}')
+    (wheels / "simple/other-thing/notes").write_text("somebody's")
+    for path in wheels.glob("eng-*.whl"):
+        path.unlink()
+    (wheels / "other_thing-2.0.tar.gz").rename(wheels / "third-2.0.tar.gz")
+    index.build(wheels)
+    left = {str(path.relative_to(wheels / "simple")) for path in (wheels / "simple").rglob("*.*")}
+    assert left == {
+        "index.html", "index.json", "third/index.html", "third/index.json", "theirs/index.html",
+        "theirs/index.json",
+    }  # fmt: skip
+    assert (wheels / "simple/other-thing/notes").is_file()
+
+
+@pytest.mark.parametrize("name", [".eng-1.0.tar.gz", "a\nb-1.0.tar.gz", "-1.0.tar.gz"])
+def test_names_that_no_project_has_are_passed_over(wheels: Path, name: str) -> None:
+    before = (wheels / "simple/index.html").read_bytes()
+    (wheels / name).write_bytes(b"x")
+    assert name not in {file.filename for file in index.build(wheels)}
+    assert (wheels / "simple/index.html").read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "dangling"])
+def test_what_is_no_file_is_refused_and_not_waited_for(wheels: Path, kind: str) -> None:
+    path = wheels / "eng-3.0.tar.gz"
+    {"pipe": os.mkfifo, "folder": os.mkdir, "dangling": lambda it: it.symlink_to("x")}[kind](path)
+    with pytest.raises(ArchiveRefused, match=r"eng-3\.0\.tar\.gz: it is not a regular file"):
+        index.build(wheels)
+
+
 def test_a_damaged_wheel_is_named_and_leaves_the_index_as_it_was(wheels: Path) -> None:
     (wheels / "simple/eng/index.html").write_text("before")
     path = wheels / "eng-1.0-py3-none-any.whl"

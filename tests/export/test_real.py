@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.conftest import CACHE
+from tests.support import engine
 
 from pseries.errors import ArchiveRefused, ArtefactMismatch, WheelInvalid
 from pseries.export.wheel import Wheel
-from pseries.workflows import build, catalog, platforms
+from pseries.workflows import apply as applying
+from pseries.workflows import build, build_kit, catalog, platforms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,47 +125,71 @@ def test_sglang(official: Callable[..., Path], tmp_path: Path, python: str, mach
         assert sum(name.endswith("/") for name in archive.namelist()) == 410
 
 
+def install(installer: str, wheel: Path, folder: Path) -> tuple[Path, Path]:
+    """Install a wheel, also one for another machine; return its site-packages and its scripts."""
+    tag = wheel.name.removesuffix(".whl").rpartition("-")[2]
+    libc, machine = re.fullmatch(r"(manylinux_2_[0-9]+)_(\w+)", tag).groups()  # type: ignore[union-attr]
+    foreign = machine != os.uname().machine
+    if installer == "installer":
+        run(sys.executable, "-m", "installer", "--validate-record", "all", "--no-compile-bytecode",
+            "--destdir", folder, "--prefix", "/p", wheel)  # fmt: skip
+        (info,) = folder.rglob("*.dist-info")
+        return info.parent, folder / "p/bin"
+    if installer == "uv":
+        platform = ("--python-platform", f"{machine}-{libc}") if foreign else ()
+        command = ("uv", "pip", "install", "--offline", "--no-cache", "--python", sys.executable)
+    else:
+        platform = ("--platform", tag, "--only-binary", ":all:") if foreign else ()
+        command = ("pip", "install", "--no-compile")
+    run(sys.executable, "-m", *command, "-q", "--no-index", "--no-deps", *platform,
+        "--target", folder, wheel)  # fmt: skip
+    return folder, folder / "bin"
+
+
+def files(site: Path) -> dict[str, tuple[str, bool]]:
+    """Return hash and executability of what packages own, not of what installers write."""
+    found = {}
+    for path in site.rglob("*"):
+        name = str(path.relative_to(site))
+        kept = not re.match(r"bin/|\.pseries/|\.lock$|[^/]+\.dist-info/|.*\.pyc$", name)
+        if kept and path.is_file():
+            sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[name] = (sha256, bool(path.stat().st_mode & 0o111))
+    return found
+
+
+def check_installers(name: str, result: Path, site: Path, script: str, folder: Path) -> None:
+    """Compare what pip, uv and installer make of a patched wheel with a tree that was patched."""
+    series = catalog.load(name, catalog.locate())
+    assert applying.apply(series, site).action is applying.Action.APPLIED
+    wanted = files(site)
+    for installer in ("pip", "uv", "installer"):
+        there, scripts = install(installer, result, folder / installer)
+        assert files(there) == wanted, installer
+        command, _, module = script.partition(" = ")
+        assert f"from {module.partition(':')[0]} import" in (scripts / command).read_text()
+        assert os.access(scripts / command, os.X_OK)
+        assert applying.apply(series, there).action is applying.Action.ALREADY
+        shutil.rmtree(folder / installer)
+
+
+@pytest.mark.parametrize("machine", ["aarch64", "x86_64"])
 def test_sglang_installs_like_apply_patches(
+    official: Callable[..., Path], tmp_path: Path, machine: str
+) -> None:
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    wheel = official("sglang-0.5.15", here, machine)
+    result = patched("sglang-0.5.15", wheel, tmp_path)
+    site, _ = install("pip", wheel, tmp_path / "site")
+    check_installers("sglang-0.5.15", result, site, "sglang = sglang.cli.main:main", tmp_path)
+
+
+def test_vllm(
     official: Callable[..., Path], target: Callable[[str, str], Path], tmp_path: Path
 ) -> None:
-    """It is installed by pip, uv and installer; the files are those of `pseries apply`."""
-    from pseries.workflows import apply as applying
-
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    wheel = official("sglang-0.5.15", here, os.uname().machine)
-    result = patched("sglang-0.5.15", wheel, tmp_path)
-    site = target("sglang", "0.5.15")
-    applying.apply(catalog.load("sglang-0.5.15", catalog.locate()), site)
-    places = [tmp_path / "pip"]
-    run(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile",
-        "--target", places[0], result)  # fmt: skip
-    if uv := shutil.which(
-        "uv",
-        path=f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}",  # noqa: PTH120
-    ):
-        places.append(tmp_path / "uv")
-        run(uv, "pip", "install", "-q", "--no-index", "--no-deps", "--offline", "--python",
-            sys.executable, "--target", places[-1], result)  # fmt: skip
-    if importlib.util.find_spec("installer"):
-        run(sys.executable, "-m", "installer", "--validate-record", "all", "--no-compile-bytecode",
-            "--destdir", tmp_path / "installer", "--prefix", "/p", result)  # fmt: skip
-        places.append(next((tmp_path / "installer").rglob("sglang/__init__.py")).parent.parent)
-    wanted = {
-        str(path.relative_to(site)): path.read_bytes()
-        for path in (site / "sglang").rglob("*")
-        if path.is_file() and path.suffix != ".pyc"
-    }
-    for place in places:
-        assert {
-            str(path.relative_to(place)): path.read_bytes()
-            for path in (place / "sglang").rglob("*")
-            if path.is_file() and path.suffix != ".pyc"
-        } == wanted
-
-
-def test_vllm(official: Callable[..., Path], tmp_path: Path) -> None:
-    """It patches 304 MB in less than 100 MB of memory; another machine's wheel as well as ours."""
-    wheel = official("vllm-0.26.0", "3.12", "x86_64")
+    """It patches 304 MB in less than 100 MB of memory, and installers take the result."""
+    machine = os.uname().machine
+    wheel = official("vllm-0.26.0", "3.12", machine)
     version = "0.26.0+ppu.1"
     location = catalog.locate()
     assert location is not None
@@ -177,15 +203,66 @@ def test_vllm(official: Callable[..., Path], tmp_path: Path) -> None:
     )  # fmt: skip
     assert int(done.stdout) <= 100
     (result,) = tmp_path.glob("*.whl")
-    assert result.name == f"vllm-{version}-cp38-abi3-manylinux_2_28_x86_64.whl"
+    assert result.name == f"vllm-{version}-cp38-abi3-manylinux_2_28_{machine}.whl"
     series = catalog.load("vllm-0.26.0", location)
     assert series.manifest is not None
     changed = {file.path for patch in series.manifest.patches for file in patch.files}
     check_members(wheel, result, changed, version)
     check_metadata(wheel, result, version)
-    if importlib.util.find_spec("installer"):
-        run(sys.executable, "-m", "installer", "--validate-record", "all", "--no-compile-bytecode",
-            "--destdir", tmp_path / "installer", "--prefix", "/p", result)  # fmt: skip
+    site = target("vllm", "0.26.0")
+    script = "vllm = vllm.entrypoints.cli.main:main"
+    check_installers("vllm-0.26.0", result, site, script, tmp_path)
+    result.unlink()  # pytest keeps the folders of three runs
+
+
+@pytest.mark.parametrize(
+    ("name", "distribution", "version"),
+    [("sglang-0.5.15", "sglang", "0.5.15"), ("vllm-0.26.0", "vllm", "0.26.0")],
+)
+def test_a_kit_patches_a_real_tree(
+    official: Callable[..., Path],
+    target: Callable[[str, str], Path],
+    tmp_path: Path,
+    name: str,
+    distribution: str,
+    version: str,
+) -> None:
+    """With neither git nor anything of ours: Python alone, isolated, and no PATH."""
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    official(name, here, os.uname().machine)
+    series = catalog.load(name, catalog.locate())
+    kit = build_kit.build_kit(series, tmp_path, network=build.Network(offline=True))
+    site = target(distribution, version)
+    before = engine.snapshot(site)
+
+    def ran(action: str) -> int:
+        return subprocess.run(
+            [sys.executable, "-I", "-S", kit.folder / "apply.py", f"--{action}",
+             "--site-packages", site],
+            env={"PATH": ""}, cwd="/", capture_output=True, check=False,
+        ).returncode  # fmt: skip
+
+    assert ran("check") == 0
+    assert engine.snapshot(site) == before
+    assert [ran("apply"), ran("apply"), ran("check")] == [0, 0, 0]
+    assert applying.apply(series, site).action is applying.Action.ALREADY
+    assert ran("rollback") == 0
+    assert engine.snapshot(site) == before
+
+    touched = site / kit.files[0]
+    good = touched.read_bytes()
+    touched.unlink()  # a link to the tree that all tests share
+    touched.write_bytes(good[:-1] + b"#")
+    assert ran("apply") != 0
+    touched.write_bytes(good)
+    assert ran("check") == 0
+    info = site / f"{distribution}-{version}.dist-info"
+    metadata = (info / "METADATA").read_bytes()
+    (info / "METADATA").unlink()
+    (info / "METADATA").write_bytes(metadata.replace(version.encode(), b"0.4.2", 1))
+    info.rename(site / f"{distribution}-0.4.2.dist-info")
+    assert ran("apply") != 0
+    assert touched.read_bytes() == good
 
 
 def test_a_real_wheel_that_was_damaged_is_refused(

@@ -145,6 +145,27 @@ def test_pip_builds_a_wheel_from_it_that_carries_the_change(tmp_path: Path) -> N
         assert built.read("eng/mod.py") == b"x = 2\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            b'[project]  # it\r\nversion = "1.0"  # ours\r\nname = "eng"\r\n',
+            b'[project]  # it\r\nversion = "1.0+x.1"  # ours\r\nname = "eng"\r\n',
+        ),
+        (b'project.version = "1.0"\n', b'project.version = "1.0+x.1"\n'),
+        (b'[project]\ndynamic = ["version"]\n', None),
+        (b'[tool.it]\nversion = "1.0"\n', None),
+        (b"[project]\nversion = 1\n", None),
+        (b"project = 1\n", None),
+        (b"[project\n", None),
+        (b"\xff", None),
+        (b"", None),
+    ],
+)
+def test_a_stated_version_gets_the_label(before: bytes, after: bytes | None) -> None:
+    assert sdist.with_stated_version(before, "1.0+x.1") == (before if after is None else after)
+
+
 def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(ArchiveRefused):
         build(tmp_path, {**FILES, "sboms/pseries.cdx.json": b"theirs"})

@@ -24,7 +24,7 @@ from pseries.errors import (
     ReleaseUnreachable,
 )
 from pseries.upstream import net
-from pseries.upstream.index import Client, Listed, artefacts, wheel_members
+from pseries.upstream.index import Client, Listed, artefacts
 from pseries.upstream.release import Artefact
 from pseries.upstream.settings import Index, Settings
 
@@ -370,13 +370,6 @@ def test_members_are_read_by_ranges(index: IndexServer, client: Client) -> None:
         assert wheel.read(["eng/a.py", "eng/nope.py", "eng/b.py"]) == FILES
         assert wheel.received < 1 << 20
     assert all(asked.startswith("bytes=") for path, asked, _ in index.requests if "files" in path)
-
-
-def test_members_of_one_wheel_in_one_call(
-    index: IndexServer, client: Client, settings: Settings
-) -> None:
-    index.add("eng", NAME, WHEEL)
-    assert wheel_members(only(client), ["eng/b.py"], settings) == {"eng/b.py": b"b = 1\n"}
 
 
 def test_a_server_without_ranges_is_said_so(index: IndexServer, client: Client) -> None:

@@ -13,7 +13,7 @@ from pseries.model.spec import Upstream
 from pseries.upstream import settings
 from pseries.upstream.fetch import SourceFailed, fetch
 from pseries.upstream.imports import add_folder
-from pseries.upstream.index import Client, artefacts, wheel_members
+from pseries.upstream.index import Client, artefacts
 from pseries.upstream.store import Store
 
 if TYPE_CHECKING:
@@ -104,7 +104,6 @@ def test_members_of_remote_vllm_wheels_cost_little() -> None:
             found = wheel.read(["vllm/envs.py", "vllm/nope.py"])
             assert wheel.received < 1_500_000
     assert found.keys() == {"vllm/envs.py"}
-    assert wheel_members(file, ["vllm/envs.py"], configured) == found
     listed = artefacts("vllm", "0.26.0", configured)
     assert {artefact.kind for artefact in listed} == {"sdist", "wheel"}
     assert all(len(artefact.sha256) == 64 and artefact.size for artefact in listed)

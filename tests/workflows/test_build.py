@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -217,6 +218,74 @@ def test_a_given_wheel_that_is_not_the_pinned_one_is_refused(release: Release) -
     with pytest.raises(errors.ArtefactMismatch, match="the manifest"):
         release.wheels(given=str(path))
     assert release.left() == []
+
+
+def test_a_wheel_that_was_patched_before_is_refused_as_such(release: Release) -> None:
+    (built,) = release.wheels()
+    release.out = release.bench.tmp / "again"
+    with pytest.raises(errors.AlreadyPatched, match=r"eng-1\.0\+t\.1-py3-none-any\.whl holds"):
+        release.wheels(given=str(built.path))
+    assert release.left() == []
+
+
+@pytest.mark.parametrize("given", ["ftp://x/eng-1.0-py3-none-any.whl", "x://"])
+def test_an_address_of_another_kind_is_refused_as_such(release: Release, given: str) -> None:
+    with pytest.raises(errors.UpstreamInvalid, match="only https, http, file and paths"):
+        release.wheels(given=given)
+
+
+@pytest.mark.parametrize("given", ["", "./"])
+def test_what_names_no_file_is_refused_by_what_was_given(release: Release, given: str) -> None:
+    with pytest.raises(errors.WrongWheel, match=repr(given)):
+        release.wheels(given=given)
+
+
+def test_a_pipe_is_not_waited_for(release: Release) -> None:
+    path = release.bench.tmp / "eng-1.0+x-py3-none-any.whl"
+    os.mkfifo(path)
+    with pytest.raises(errors.ArchiveRefused, match="not a regular file"):
+        release.wheels(given=str(path))
+
+
+def test_a_folder_in_the_way_is_named(release: Release) -> None:
+    target = release.out / "eng-1.0+t.1-py3-none-any.whl"
+    target.mkdir(parents=True)
+    with pytest.raises(IsADirectoryError) as caught:
+        release.wheels()
+    assert caught.value.filename == str(target)
+    assert list(release.out.iterdir()) == [target]
+
+
+def test_a_link_in_the_way_is_replaced_and_not_followed(release: Release) -> None:
+    release.out.mkdir()
+    theirs = release.bench.tmp / "theirs"
+    theirs.write_bytes(b"theirs")
+    (release.out / "eng-1.0+t.1-py3-none-any.whl").symlink_to(theirs)
+    (built,) = release.wheels()
+    assert not built.path.is_symlink()
+    assert theirs.read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("when", ["verifying", "writing"])
+def test_an_interrupt_leaves_nothing_behind(release: Release, when: str) -> None:
+    def interrupt(what: str, *_: object) -> None:
+        if what.startswith(when):
+            raise KeyboardInterrupt
+
+    release.network = build.Network(index_url=release.network.index_url, progress=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        release.wheels()
+    assert release.left() == []
+
+
+def test_a_cache_that_takes_nothing_is_no_obstacle(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = release.bench.tmp / "file"
+    file.write_bytes(b"")
+    monkeypatch.setenv("PSERIES_CACHE", str(file))
+    (built,) = release.wheels(given=str(release.folder / WHEELS[0]))
+    assert built.path.is_file()
 
 
 def test_a_wheel_with_other_bytes_in_a_touched_file_is_refused(release: Release) -> None:
@@ -441,6 +510,21 @@ def test_an_sdist_holds_the_whole_series(bench: Bench) -> None:
     assert files == {
         **after, "setup.py": SOURCES["setup.py"], "PKG-INFO": b"Name: eng\nVersion: 1.0+t.1\n",
     }  # fmt: skip
+
+
+def test_a_version_that_pyproject_states_gets_the_label_too(bench: Bench) -> None:
+    """Else what is built of it would have upstream's version, and the patches in it."""
+    stated = b'[project]\nname = "eng"\nversion = "1.0"\n'
+    release = Release(
+        bench,
+        bench.series(
+            {"0001-x.patch": bench.patch(dict(engine.FILES), {**engine.FILES, "eng/core.py": b""})}
+        ),
+        {**SOURCES, "pyproject.toml": stated},
+    )
+    built = build_sdist.build_sdist(release.series, release.out, network=release.network)
+    assert ("changed", "pyproject.toml") in {(each.what, each.name) for each in built.differences}
+    assert sdist_files(built.path)["pyproject.toml"] == stated.replace(b'"1.0"', b'"1.0+t.1"')
 
 
 def test_without_an_official_one_it_is_made_of_the_git_tree(bench: Bench) -> None:

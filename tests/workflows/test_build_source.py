@@ -15,6 +15,8 @@ from pseries.export.wheel import Wheel
 from pseries.workflows import build_source
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.workflows.conftest import Bench
 
 BACKEND = b"""\
@@ -69,6 +71,35 @@ def test_the_wheel_is_built_of_the_patched_sources(release: Release) -> None:
         bill = json.loads(archive.read("eng-1.0+t.1.dist-info/sboms/pseries.cdx.json"))
     pedigree = bill["metadata"]["component"]["pedigree"]
     assert pedigree["ancestors"][0]["purl"].endswith("file_name=eng-1.0.tar.gz")
+
+
+def built_as(bench: Bench, version: str) -> Path:
+    """Return the wheel from a backend that has its own idea of the version."""
+    before = {**engine.FILES, **engine.EXTRA}
+    patch = bench.patch(before, {**before, "csrc/fast.cu": b"int faster;\n"})
+    backend = BACKEND.replace(b'os.environ["ENG_VERSION_OVERRIDE"]', repr(version).encode())
+    sources = {**SOURCES, "backend.py": backend}
+    release = Release(bench, bench.series({"0001-x.patch": patch}), sources)
+    return build_source.build_wheel(release.series, release.out, network=release.network).path
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [("1.0", "1.0+t.1"), ("1.0+cu130", "1.0+cu130.t.1"), ("1.0+t.1.cu130", "1.0+t.1.cu130")],
+)
+def test_a_wheel_never_leaves_without_the_label(bench: Bench, made: str, named: str) -> None:
+    pytest.importorskip("build")
+    path = built_as(bench, made)
+    assert path.name == f"eng-{named}-py3-none-any.whl"
+    with Wheel(path) as wheel:
+        wheel.verify()
+        assert wheel.metadata("METADATA").endswith(f"Version: {named}\n".encode())
+
+
+def test_a_wheel_of_another_version_is_refused(bench: Bench) -> None:
+    pytest.importorskip("build")
+    with pytest.raises(errors.BuildFailed, match=r"made version 0\.0\.0 instead of 1\.0\+t\.1"):
+        built_as(bench, "0.0.0")
 
 
 def test_a_backend_that_fails_leaves_nothing(bench: Bench) -> None:

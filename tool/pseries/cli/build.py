@@ -9,6 +9,7 @@ import typer
 
 from pseries.cli import progress, render
 from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir
+from pseries.cli.upstream import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,7 +28,10 @@ MaybeSeries = Annotated[
     ),
 ]
 Output = Annotated[
-    Path, typer.Option("-o", "--output", metavar="DIR", help="Folder that the result goes to.")
+    Path,
+    typer.Option(
+        "-o", "--output", metavar="DIR", file_okay=False, help="Folder that the result goes to."
+    ),
 ]
 From = Annotated[
     Optional[str],  # noqa: UP045
@@ -89,22 +93,28 @@ def build_wheel(
     _check_python(python_version)
     loaded = _series(series, series_dir, given)
     if from_source:  # its output is the backend's; a bar would be drawn over it
-        _from_source(loaded, output, build.Network(offline, index_url), json=json)
+        _from_source(loaded, output, build.Network(offline, index_url, None, tell), json=json)
         return
     wanted = platforms.Wanted(python_version, platform, everything)
     built: list[BuiltWheel] = []
     try:
         with progress.bar() as bar:
-            network = build.Network(offline, index_url, bar)
+            network = build.Network(offline, index_url, bar, tell)
             for wheel in build.build_wheels(
                 loaded, output, given=given, wanted=wanted, relocate=relocate, network=network
             ):
                 built.append(wheel)
     finally:  # what is done is said, also when a later wheel of several fails
+        if json and built:
+            render.as_json(built)
         for wheel in () if json else built:
             _print_wheel(wheel)
-    if json:
-        render.as_json(built)
+    if not json:
+        release = loaded.spec.upstream.version
+        render.note(
+            f"pins: =={release} takes {built[-1].version}; ==={release} and hashes of requirements"
+            " do not"
+        )
 
 
 def _from_source(series: Series, output: Path, network: Network, *, json: bool) -> None:
@@ -175,7 +185,7 @@ def build_sdist(
     loaded = _series(series, series_dir)
     with progress.bar() as bar:
         built = build_sdist.build_sdist(
-            loaded, output, network=build.Network(offline, index_url, bar)
+            loaded, output, network=build.Network(offline, index_url, bar, tell)
         )
     if json:
         render.as_json(built)
@@ -203,7 +213,7 @@ def build_kit(
     loaded = _series(series, series_dir, given)
     with progress.bar() as bar:
         built = build_kit.build_kit(
-            loaded, output, given=given, network=build.Network(offline, index_url, bar)
+            loaded, output, given=given, network=build.Network(offline, index_url, bar, tell)
         )
     if json:
         render.as_json(built)

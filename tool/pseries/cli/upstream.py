@@ -118,7 +118,7 @@ def tell(event: Event) -> None:
     if isinstance(event, fetching.SourceFailed):
         render.note(f"{event.source}: {event.reason}; trying the next source")
     elif isinstance(event, fetching.FileYanked):
-        render.note(f"{event.filename} was yanked from the index: {event.reason or 'no reason'}")
+        render.note(f"{event.filename} was yanked from the index: {render.short(event.reason)}")
     elif isinstance(event, fetching.FileUnverified):
         render.note(f"{event.filename}: the index gives no sha256 for it")
     else:

@@ -6,6 +6,7 @@ metadata beside each wheel (PEP 658, PEP 714), so that installers resolve withou
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import html
 import json
@@ -17,15 +18,17 @@ from packaging.metadata import parse_email
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
 
-from pseries.errors import NothingToIndex
+from pseries.errors import ArchiveRefused, NothingToIndex
 from pseries.export.output import write_file
 from pseries.export.wheel import Wheel
 from pseries.upstream.archive import named
 
 if TYPE_CHECKING:
+    from collections.abc import Set
     from pathlib import Path
 
 FOLDER = "simple"
+_HTML, _JSON = "index.html", "index.json"
 _CHUNK = 1 << 20
 _SIMPLE_API = "1.1"
 """Of PEP 700: file sizes and the list of versions."""
@@ -48,13 +51,17 @@ def build(folder: Path) -> tuple[File, ...]:
     """Write ``simple/`` and the ``.metadata`` files for all wheels and sdists in ``folder``.
 
     The same files give the same index, and what is there already is replaced file by file, so that
-    it can be rebuilt while it is being served.
+    it can be rebuilt while it is being served. Pages of projects that are gone go, too.
 
     Raises:
         NothingToIndex: the folder holds no wheel and no sdist.
         ArchiveRefused, WheelInvalid: a wheel there breaks a rule; the index is as it was.
     """
-    found = [_file(path) for path in sorted(folder.iterdir()) if named(path.name) is not None]
+    listed = [path for path in sorted(folder.iterdir()) if named(path.name) is not None]
+    for path in listed:
+        if not path.is_file():
+            raise ArchiveRefused(path.name, "", "it is not a regular file")
+    found = [_file(path) for path in listed]
     if not found:
         raise NothingToIndex(str(folder))
     projects: dict[str, list[File]] = {}
@@ -64,13 +71,32 @@ def build(folder: Path) -> tuple[File, ...]:
         _write_page(folder / FOLDER / name, _project_html(name, files), _project_json(name, files))
     names = sorted(projects)
     _write_page(folder / FOLDER, _root_html(names), _root_json(names))
+    _prune(folder / FOLDER, projects.keys())
     return tuple(found)
 
 
 def _write_page(folder: Path, page: str, document: dict[str, object]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    write_file(folder / "index.html", page.encode())
-    write_file(folder / "index.json", (json.dumps(document, indent=1) + "\n").encode())
+    write_file(folder / _HTML, page.encode())
+    write_file(folder / _JSON, (json.dumps(document, indent=1) + "\n").encode())
+
+
+def _prune(pages: Path, projects: Set[str]) -> None:
+    """Remove our pages of projects that are gone: installers would go after their files."""
+    for page in pages.iterdir():
+        if page.name not in projects and _is_ours(page):
+            for name in (_HTML, _JSON):
+                (page / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # there is something else in it
+                page.rmdir()
+
+
+def _is_ours(page: Path) -> bool:
+    try:
+        files = json.loads((page / _JSON).read_bytes())["files"]
+        return all(file["url"] == _address(file["filename"]) for file in files)
+    except (OSError, ValueError, LookupError, TypeError):  # another program's
+        return False
 
 
 def _file(path: Path) -> File:
@@ -94,8 +120,8 @@ def _file(path: Path) -> File:
 # --- pages ------------------------------------------------------------------------------------
 
 
-def _address(file: File) -> str:
-    return f"../../{quote(file.filename)}"
+def _address(filename: str) -> str:
+    return f"../../{quote(filename)}"
 
 
 def _root_html(names: list[str]) -> str:
@@ -112,7 +138,7 @@ def _project_html(name: str, files: list[File]) -> str:
 
 
 def _link(file: File) -> str:
-    attributes = {"href": f"{_address(file)}#sha256={file.sha256}"}
+    attributes = {"href": f"{_address(file.filename)}#sha256={file.sha256}"}
     if file.requires_python:
         attributes["data-requires-python"] = file.requires_python
     if file.metadata:
@@ -136,7 +162,7 @@ def _project_json(name: str, files: list[File]) -> dict[str, object]:
 def _entry(file: File) -> dict[str, object]:
     entry: dict[str, object] = {
         "filename": file.filename,
-        "url": _address(file),
+        "url": _address(file.filename),
         "hashes": {"sha256": file.sha256},
         "size": file.size,
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import tempfile
 import zipfile
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from pseries.errors import FolderInTheWay
 from pseries.export.output import sync_folder, write_file
 from pseries.export.zipcopy import moment
+from pseries.model import paths
 from pseries.model.manifest import image
 
 if TYPE_CHECKING:
@@ -151,12 +153,14 @@ def _mode(path: str) -> int:
 
 
 def _write_tree(folder: Path, files: Mapping[str, bytes]) -> None:
-    folder.chmod(0o755)
+    """Write the files; names are UTF-8 and modes are ours, whatever locale and umask say."""
     for path, data in files.items():
-        place = folder / path
+        place = folder / os.fsdecode(paths.encode(path))
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
         place.chmod(_mode(path))
+    for below in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
+        below.chmod(0o755)
 
 
 def _zip(name: str, files: Mapping[str, bytes], epoch: int) -> bytes:

@@ -3,57 +3,52 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Iterator
 
 
-class Output:
-    """A file to be written beside its final name, and renamed once it is safe on disk.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextlib.contextmanager
+def whole_file(target: Path) -> Iterator[IO[bytes]]:
+    """Give a file to be written beside its final name, and renamed once it is safe on disk.
 
     Whatever leaves the ``with`` block as an exception, a full disk included, leaves nothing behind.
     The mode is 0644 whatever the umask: what is built must not depend on who builds it.
     """
-
-    def __init__(self, target: Path) -> None:
-        self._target = target
-        self._file: IO[bytes]
-
-    def __enter__(self) -> IO[bytes]:
-        folder = self._target.parent
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{self._target.name[:80]}.", dir=folder)
-        self._file = os.fdopen(descriptor, "wb")
-        self._temporary = Path(name)
-        return self._file
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
-            if error is None:
-                self._file.flush()
-                os.fchmod(self._file.fileno(), 0o644)
-                os.fsync(self._file.fileno())
-                self._file.close()
-                self._temporary.replace(self._target)
-                sync_folder(self._target.parent)
-        finally:
-            with contextlib.suppress(OSError):  # flushing what a full disk did not take
-                self._file.close()
-            self._temporary.unlink(missing_ok=True)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", dir=target.parent)
+    file = os.fdopen(descriptor, "wb")
+    try:
+        yield file
+        file.flush()
+        os.fchmod(file.fileno(), 0o644)
+        os.fsync(file.fileno())
+        file.close()
+        Path(name).replace(target)
+        sync_folder(target.parent)
+    except OSError as error:
+        if error.errno in _FULL and error.filename is None:  # a write does not say where
+            error.filename = str(target)
+        raise
+    finally:
+        with contextlib.suppress(OSError):  # flushing what a full disk did not take
+            file.close()
+        Path(name).unlink(missing_ok=True)
 
 
 def write_file(target: Path, data: bytes) -> None:
     """Write a small file, whole or not at all."""
-    with Output(target) as file:
+    with whole_file(target) as file:
         file.write(data)
 
 

@@ -7,6 +7,7 @@ are the same wherever Python uses the same zlib; what is packed is the same ever
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import re
@@ -17,7 +18,7 @@ from typing import IO, TYPE_CHECKING, cast
 from packaging.utils import canonicalize_name
 
 from pseries.errors import ArchiveRefused
-from pseries.export.output import Output
+from pseries.export.output import whole_file
 from pseries.export.sbom import FILENAME
 from pseries.export.wheel import Content, Difference, with_version
 
@@ -77,7 +78,7 @@ def repack(
     stem = _stem(distribution, version)
     differences: list[Difference] = []
     left = dict(changes)
-    with Output(target) as out, _packed(out) as tar:
+    with whole_file(target) as out, _packed(out) as tar:
         added = _Writer(tar, stem, epoch)
         informed = False
         for member in members:
@@ -116,6 +117,26 @@ def _minimal(distribution: str, version: str) -> bytes:
     on); what build backends look for is the version.
     """
     return f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n".encode()
+
+
+def with_stated_version(pyproject: bytes, version: str) -> bytes:
+    """Return ``pyproject.toml`` with another version where it states one (PEP 621).
+
+    A build takes it from there, whatever PKG-INFO says: the wheel would carry the patches under
+    upstream's own version.
+    """
+    import tomlkit  # noqa: PLC0415 - only sdists need it here
+    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+
+    try:
+        document = tomlkit.parse(pyproject)
+    except (TOMLKitError, UnicodeDecodeError):  # whoever builds it says so better
+        return pyproject
+    project = document.get("project")
+    if not isinstance(project, dict) or not isinstance(project.get("version"), str):
+        return pyproject
+    project["version"] = version
+    return tomlkit.dumps(document).encode()
 
 
 def version_variables(
@@ -183,19 +204,13 @@ class _Chunks:
         return data
 
 
-class _packed:  # noqa: N801 - reads as a function
-    """A tar archive in a gzip stream whose header has neither name nor date."""
-
-    def __init__(self, out: IO[bytes]) -> None:
-        self._gzip = gzip.GzipFile("", "wb", _LEVEL, out, mtime=0)
-        self._tar = tarfile.open(  # noqa: SIM115 - closed below
-            fileobj=self._gzip, mode="w", format=tarfile.PAX_FORMAT, errors="surrogateescape"
-        )
-
-    def __enter__(self) -> tarfile.TarFile:
-        return self._tar
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._tar.close()
-            self._gzip.close()
+@contextlib.contextmanager
+def _packed(out: IO[bytes]) -> Iterator[tarfile.TarFile]:
+    """Give a tar archive in a gzip stream whose header has neither name nor date."""
+    packed = gzip.GzipFile("", "wb", _LEVEL, out, mtime=0)
+    tar = tarfile.open(  # noqa: SIM115 - closed only where it is whole
+        fileobj=packed, mode="w", format=tarfile.PAX_FORMAT, errors="surrogateescape"
+    )
+    yield tar
+    tar.close()
+    packed.close()

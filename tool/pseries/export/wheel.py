@@ -19,7 +19,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from pseries.errors import ArchiveRefused, ArtefactMismatch, Problem, WheelInvalid
-from pseries.export.output import Output
+from pseries.export.output import whole_file
 from pseries.export.sbom import FILENAME
 from pseries.export.zipcopy import Added, Kept, Rewritten, write
 from pseries.model import paths
@@ -30,7 +30,6 @@ from pseries.upstream.member import Ledger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
-    from types import TracebackType
 
     from pseries.export.zipcopy import Part
     from pseries.upstream.zipped import Span
@@ -101,6 +100,8 @@ class Wheel:
         except (InvalidWheelFilename, InvalidVersion) as error:
             raise WheelInvalid(self.filename, (Problem("the file name", str(error)),)) from None
         self.distribution = str(name)
+        if path.exists() and not path.is_file():  # opening a pipe would wait for ever
+            raise ArchiveRefused(self.filename, "", "it is not a regular file")
         self.file = cast("BinaryIO", path.open("rb", buffering=0))
         try:
             self._read()
@@ -111,12 +112,7 @@ class Wheel:
     def __enter__(self) -> Wheel:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.file.close()
 
     @property
@@ -360,7 +356,7 @@ def repack(
     """
     plan = _Plan(wheel, version, changes, sbom)
     target = folder / plan.filename
-    with Output(target) as out:
+    with whole_file(target) as out:
         found = write(wheel.file, wheel.directory, plan.parts, out, epoch=epoch, progress=progress)
         if sha256 is not None and found != sha256:
             raise ArtefactMismatch(wheel.filename, sha256, found, said_by)

@@ -115,9 +115,15 @@ def _folder(pack: Pack, entries: dict[bytes, object]) -> bytes:
 
 
 class Pack:
-    """A pack in the making; a context manager: whole at its end, or gone."""
+    """A pack in the making; a context manager: whole at its end, or gone.
 
-    def __init__(self, git_dir: Path) -> None:
+    Args:
+        git_dir: a bare repository.
+        durable: bring it to the disk; a scratch store need not outlive the machine.
+    """
+
+    def __init__(self, git_dir: Path, *, durable: bool = True) -> None:
+        self._durable = durable
         self._folder = git_dir / "objects" / "pack"
         self._known = _packed_ids(self._folder)
         self._written: dict[bytes, tuple[int, int]] = {}
@@ -195,30 +201,31 @@ class Pack:
         while piece := self._out.read(_PIECE):
             digest.update(piece)
         self._out.write(digest.digest())
-        _settle(self._out)
+        self._settle(self._out)
         stem = self._folder / f"pack-{digest.hexdigest()}"
         with tempfile.NamedTemporaryFile(
             prefix="tmp_idx_", dir=self._folder, delete=False
         ) as index:
             try:
                 index.write(_index(self._written, digest.digest()))
-                _settle(index)
+                self._settle(index)
                 self._temporary.rename(stem.with_suffix(".pack"))
                 Path(index.name).rename(stem.with_suffix(".idx"))
             finally:
                 Path(index.name).unlink(missing_ok=True)
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        if self._durable:
+            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
-
-def _settle(file: IO[bytes]) -> None:
-    """Make a file read-only, as git does, and bring it to the disk."""
-    file.flush()
-    os.fchmod(file.fileno(), 0o444)
-    os.fsync(file.fileno())
+    def _settle(self, file: IO[bytes]) -> None:
+        """Make a file read-only, as git does, and bring it to the disk."""
+        file.flush()
+        os.fchmod(file.fileno(), 0o444)
+        if self._durable:
+            os.fsync(file.fileno())
 
 
 def _entry_header(kind: int, size: int) -> bytes:

@@ -14,6 +14,7 @@ from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
     canonicalize_name,
+    is_normalized_name,
     parse_sdist_filename,
     parse_wheel_filename,
 )
@@ -48,7 +49,7 @@ def named(filename: str) -> Named | None:
             return Named("wheel", name, version)
         if filename.endswith((".tar.gz", ".zip")):
             name, version = parse_sdist_filename(filename)
-            return Named("sdist", name, version)
+            return Named("sdist", name, version) if is_normalized_name(name) else None
     except (InvalidSdistFilename, InvalidWheelFilename, InvalidVersion):
         pass
     return None

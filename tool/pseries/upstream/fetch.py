@@ -23,7 +23,7 @@ from pseries.errors import (
     ReleaseUnreachable,
     UpstreamInvalid,
 )
-from pseries.git.repository import checked_address, checked_name
+from pseries.git.repository import checked_address, checked_name, remote_tags
 from pseries.upstream.imports import add_archive
 from pseries.upstream.release import Origin, checked_root, public, version_text
 
@@ -241,11 +241,8 @@ class _Attempt:
             file = self._choose(client, source)
             artefact = file.artefact
             self._check(artefact.filename, artefact.sha256)
-            if file.yanked is not None:
-                self.report(FileYanked(artefact.filename, file.yanked))
             expected = self.pins.get(artefact.filename, "")
-            if not (expected or artefact.sha256):
-                self.report(FileUnverified(artefact.filename))
+            announce(file, expected, self.report)
             try:
                 path = client.download(
                     file, self.store.downloads, expected=expected, progress=self.progress
@@ -293,6 +290,40 @@ class _Attempt:
             file.artefact.size or 0,
             filename,
         )
+
+
+def tags(address: str, settings: Settings, *, offline: bool = False) -> tuple[str, ...]:
+    """Return the tags of a repository.
+
+    Raises:
+        UpstreamInvalid: the address has no allowed form, or nobody can be asked offline.
+        ReleaseUnreachable: it cannot be reached, or is no repository.
+    """
+    plain, login = _split(address)
+    if checked_address(plain).startswith("https://"):
+        from pseries.upstream import net  # noqa: PLC0415 - hundreds of ms, only where needed
+
+        with net.Session(settings, offline=offline) as session:
+            reason = net.probe(session, f"{plain.rstrip('/')}/info/refs", login)
+        if reason is not None:
+            raise ReleaseUnreachable(public(plain), "its tags", (Problem("git", reason),))
+        login = login or net.netrc_login(plain)
+    try:
+        return remote_tags(
+            plain, login, proxy=settings.proxy,
+            certificates=settings.cert or os.environ.get("REQUESTS_CA_BUNDLE", ""),
+        )  # fmt: skip
+    except GitFailed as error:
+        reason = _git_failure(error, "").reason
+        raise ReleaseUnreachable(public(plain), "its tags", (Problem("git", reason),)) from None
+
+
+def announce(file: Listed, expected: str, report: Report) -> None:
+    """Report what an index says of a file, or fails to say, before it is used."""
+    if file.yanked is not None:
+        report(FileYanked(file.artefact.filename, file.yanked))
+    if not (expected or file.artefact.sha256):
+        report(FileUnverified(file.artefact.filename))
 
 
 def _split(address: str) -> tuple[str, tuple[str, str] | None]:

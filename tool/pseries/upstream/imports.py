@@ -85,7 +85,7 @@ def add_archive(
         if sha256 and digest != sha256:
             raise ArtefactMismatch(path.name, sha256, digest, "the record of its hash")
         artefact = Artefact(path.name, digest, size, said.kind)
-        intake = _Intake(root)
+        intake = _Intake("" if said.kind == "sdist" and _holds(file, path.name, root) else root)
         members = archive.members(file, path.name)
         if said.kind == "wheel":
             members = _installed(members, Ledger(path.name))
@@ -140,6 +140,18 @@ def add_folder(
         intake.files(found),
         lambda: Origin("folder", str(path), root, left_out=intake.listed()),
     )
+
+
+def _holds(file: BinaryIO, name: str, root: str) -> bool:
+    """Say whether an sdist has the folder itself: it was made of the top of the repository.
+
+    One that was made of the folder lies below it (a project in a part of a repository).
+    """
+    if not root:
+        return False
+    found = any(member.path.startswith(f"{root}/") for member in archive.members(file, name))
+    file.seek(0)
+    return found
 
 
 # --- what comes in ----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import requests
 import urllib3
@@ -47,9 +47,8 @@ from pseries.upstream.member import CHUNK, LIMITS, MEBIBYTE
 from pseries.upstream.release import Artefact, distribution_name, public, version_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
-    from types import TracebackType
 
     from pseries.upstream.release import Kind, Progress
     from pseries.upstream.settings import Settings
@@ -114,12 +113,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.session.close()
 
     def project(self, distribution: str) -> Project:
@@ -252,7 +246,7 @@ class RemoteWheel:
         parts = urlsplit(file.url)
         with _remote_errors(self.filename, parts.hostname):
             if parts.scheme == "file":
-                self._zip: zipfile.ZipFile = zipfile.ZipFile(unquote(parts.path))
+                self._zip: zipfile.ZipFile = zipfile.ZipFile(net.local_path(parts.path))
             else:
                 self._zip = RemoteZip(
                     file.url,
@@ -274,12 +268,7 @@ class RemoteWheel:
     def __enter__(self) -> RemoteWheel:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._zip.close()
 
     @property
@@ -336,12 +325,6 @@ def artefacts(distribution: str, version: str, settings: Settings) -> tuple[Arte
         if not files:
             raise ReleaseNotFound(project.distribution, version, (), project.nearest(version))
         return tuple(sorted((file.artefact for file in files), key=lambda each: each.filename))
-
-
-def wheel_members(file: Listed, wanted: Sequence[str], settings: Settings) -> dict[str, bytes]:
-    """Read members of one wheel on the index; see :class:`RemoteWheel` for many."""
-    with Client(settings) as client, client.wheel(file) as wheel:
-        return wheel.read(wanted)
 
 
 def sha256(path: Path) -> str:

@@ -17,7 +17,7 @@ import time
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import requests
 from requests.adapters import BaseAdapter, HTTPAdapter
@@ -186,7 +186,7 @@ class _LocalFiles(BaseAdapter):
 
     def send(self, request: requests.PreparedRequest, **_: Any) -> requests.Response:  # type: ignore[override]
         parts = urlsplit(request.url or "")
-        path = Path(unquote(parts.path))
+        path = local_path(parts.path)
         if parts.netloc not in ("", "localhost"):
             raise NotAllowed("a file:// address names another host")
         if path.is_dir():
@@ -205,6 +205,11 @@ class _LocalFiles(BaseAdapter):
 
     def close(self) -> None:
         pass
+
+
+def local_path(path: str) -> Path:
+    """Return the file that the path of a ``file://`` address means, in any locale."""
+    return Path(os.fsdecode(unquote_to_bytes(path)))
 
 
 def probe(session: Session, url: str, login: tuple[str, str] | None) -> str | None:

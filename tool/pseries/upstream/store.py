@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
-from filelock import FileLock, Timeout
 from packaging.version import Version
 
 from pseries.errors import StoreBusy, StoreUnreadable
@@ -143,6 +142,8 @@ class Store:
         Args:
             waiting: told, once, that another process is at work.
         """
+        from filelock import FileLock, Timeout  # noqa: PLC0415 - slow; whoever only reads needs none
+
         path = self.git_dir.with_suffix(".lock")
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from pseries.errors import (
+    AlreadyPatched,
     ArchiveRefused,
     ArtefactMismatch,
     EpochInvalid,
@@ -19,8 +21,10 @@ from pseries.errors import (
     NothingToApply,
     NoWheelFits,
     Problem,
+    ReleaseUnreachable,
     SeriesAmbiguous,
     UnknownRelocation,
+    UpstreamInvalid,
     WheelInvalid,
     WrongWheel,
 )
@@ -44,25 +48,28 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from pseries.export.wheel import Difference
-    from pseries.model.manifest import ArtefactRecord
+    from pseries.model.manifest import ArtefactRecord, NetChange
     from pseries.model.series import Series
     from pseries.model.spec import Spec
     from pseries.model.splice import File
+    from pseries.upstream.fetch import Report
     from pseries.upstream.release import Progress
     from pseries.workflows.catalog import Location
     from pseries.workflows.patching import PostImages
 
+_SCHEMES = ("https", "http", "file")
 EPOCH = "SOURCE_DATE_EPOCH"
 MANIFEST = "the manifest"
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How the package index may be asked, and who is told of long downloads."""
+    """How the package index may be asked, and who is told of long downloads and odd files."""
 
     offline: bool = False
     index_url: str | None = None
     progress: Progress | None = None
+    report: Report | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +235,9 @@ class _Job:
                 epoch=self.epoch,
                 progress=self._told(f"writing {version}", path.stat().st_size),
             )
-        verified.parent.mkdir(parents=True, exist_ok=True)
-        verified.touch()
+        with contextlib.suppress(OSError):  # it saves time; a cache that takes nothing costs some
+            verified.parent.mkdir(parents=True, exist_ok=True)
+            verified.touch()
         return BuiltWheel(
             report.path,
             version,
@@ -262,10 +270,13 @@ def sources(series: Series, given: str | None, wanted: platforms.Wanted) -> list
 def given_source(given: str, pinned: Mapping[str, ArtefactRecord]) -> Source:
     """Return the wheel that a path or an address names, with the hash that it must have."""
     parts = urlsplit(given)
-    if parts.scheme not in {"https", "http", "file"}:
+    if parts.scheme not in _SCHEMES:
+        if "://" in given:
+            reason = f"only {', '.join(_SCHEMES)} and paths are understood"
+            raise UpstreamInvalid("address", given, reason)
         path = Path(given)
         known = pinned.get(path.name)
-        return Source(path.name, known.sha256 if known else "", MANIFEST, path)
+        return Source(path.name or repr(given), known.sha256 if known else "", MANIFEST, path)
     filename = unquote(parts.path).rpartition("/")[2]
     found = re.search(r"(?:^|&)sha256=([0-9a-f]{64})(?:&|$)", parts.fragment)
     if filename in pinned:
@@ -278,7 +289,7 @@ def download(series: Series, source: Source, network: Network) -> Path:
     cached = Store.open(series.spec.upstream.distribution).downloads / source.filename
     if source.sha256 and cached.is_file() and sha256_of(cached) == source.sha256:
         return cached
-    from pseries.upstream import index, settings  # noqa: PLC0415 - the network libraries
+    from pseries.upstream import fetch, index, settings  # noqa: PLC0415 - the network libraries
     from pseries.upstream.release import Artefact  # noqa: PLC0415
 
     upstream = series.spec.upstream
@@ -296,11 +307,15 @@ def download(series: Series, source: Source, network: Network) -> Path:
                 for file in project.release(upstream.version)
                 if file.artefact.filename == source.filename
             ]
+            if not found and project.silent:
+                raise ReleaseUnreachable(project.distribution, upstream.version, project.silent)
             if not found:
                 wanted = f"{source.filename}, which the manifest names but the index has not"
                 names = tuple(file.artefact.filename for file in project.release(upstream.version))
                 raise NoWheelFits(upstream.distribution, upstream.version, wanted, names)
             listed = found[0]
+            if network.report is not None:
+                fetch.announce(listed, source.sha256, network.report)
         return client.download(
             listed,
             Store.open(upstream.distribution).downloads,
@@ -361,17 +376,26 @@ def _changes(
         if span is not None:
             mode = 0o100755 if span.entry.mode & 0o100 else 0o100644
             pristine[canonical] = (mode, wheel.read(span))
+    net = manifests.net(series.locked().patches)
+    _refuse_patched(series, wheel, net, pristine)
     images = patching.post_images(series, pristine, layout, packages)
-    before = {
-        change.path: change.before.mode
-        for change in manifests.net(series.locked().patches)
-        if change.before is not None
-    }
+    before = {change.path: change.before.mode for change in net if change.before is not None}
     changes = {
         layout.installed(path) or path: content(file, before.get(path))
         for path, file in images.files.items()
     }
     return changes, images, frozenset(patch.name for patch in fitted.patches)
+
+
+def _refuse_patched(
+    series: Series, wheel: Wheel, net: tuple[NetChange, ...], files: Mapping[str, File]
+) -> None:
+    """Refuse a wheel that was patched with the series before, by its own name for that."""
+    before = {change.path: change.before and change.before.sha256 for change in net}
+    after = {change.path: change.after and change.after.sha256 for change in net}
+    changed = [path for path in files if before.get(path) != after.get(path)]
+    if changed and all(sha256(files[path][1]) == after[path] for path in changed):
+        raise AlreadyPatched(series.name, wheel.filename)
 
 
 def content(file: File | None, mode_before: int | None) -> Content | None:

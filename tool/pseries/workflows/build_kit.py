@@ -154,7 +154,7 @@ def _from_wheel(series: Series, path: Path, filename: str) -> _Shipped:
 
 def _from_index(series: Series, filename: str, network: Network) -> _Shipped:
     """Read the members from a wheel on the index; the manifest's hashes vouch for them."""
-    from pseries.upstream import index, settings  # noqa: PLC0415 - the network libraries
+    from pseries.upstream import fetch, index, settings  # noqa: PLC0415 - the network libraries
 
     upstream = series.spec.upstream
     layout = Layout(upstream.root)
@@ -166,6 +166,8 @@ def _from_index(series: Series, filename: str, network: Network) -> _Shipped:
         }
         if filename not in listed:
             return _from_store(series, network)
+        if network.report is not None:
+            fetch.announce(listed[filename], "", network.report)
         with client.wheel(listed[filename]) as remote:
             members = remote.read(sorted(remote.names & members_of.keys()))
             tops = {name.partition("/")[0] for name in remote.names}
@@ -181,6 +183,7 @@ def _from_store(series: Series, network: Network) -> _Shipped:
         offline=network.offline,
         index_url=network.index_url,
         progress=network.progress,
+        report=network.report,
     )
     upstream = series.spec.upstream
     layout = Layout(upstream.root)

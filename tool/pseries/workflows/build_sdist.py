@@ -10,6 +10,7 @@ from pseries.export import sdist as sdists
 from pseries.export.label import labelled
 from pseries.export.sbom import Ancestor
 from pseries.export.sbom import render as render_sbom
+from pseries.export.wheel import Content
 from pseries.git import objects
 from pseries.model import paths
 from pseries.model.layout import Layout
@@ -29,7 +30,7 @@ from pseries.workflows.build import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from pseries.export.wheel import Difference
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 _BATCH = 500
 """Files of a git tree that are in memory at a time."""
-_BUILD_FILES = ("pyproject.toml", "setup.py")
+_PYPROJECT = "pyproject.toml"
+_BUILD_FILES = frozenset({_PYPROJECT, "setup.py"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def build_sdist(series: Series, folder: Path, *, network: Network | None = None)
         offline=network.offline,
         index_url=network.index_url,
         progress=network.progress,
+        report=network.report,
     )
     if release.source != "git":
         raise NoSourceTree(patching.release_name(series), release.source)
@@ -165,6 +168,11 @@ def _sdist_of(
         layout.installed(path) or path: content(file, modes.get(path))
         for path, file in images.files.items()
     }
+    build_files = _build_files(found, changes)
+    said = build_files.get(_PYPROJECT, b"")
+    if (stated := sdists.with_stated_version(said, version)) != said:
+        patched = changes.get(_PYPROJECT)
+        changes[_PYPROJECT] = Content(stated, patched.executable if patched else None)
     fitted = patching.fit(series, layout, packages)
     names = frozenset(patch.name for patch in fitted.patches)
     report = sdists.repack(
@@ -176,11 +184,6 @@ def _sdist_of(
         sbom=render_sbom(provenance(series, version, ancestor, names), epoch),
         epoch=epoch,
     )
-    build_files = {name: found[name][1] for name in _BUILD_FILES if name in found}
-    for name in _BUILD_FILES:
-        changed = changes.get(name)
-        if changed is not None:
-            build_files[name] = changed.data
     return BuiltSdist(
         report.path,
         version,
@@ -190,3 +193,15 @@ def _sdist_of(
         (*images.skipped, *source.left_out),
         sdists.version_variables(upstream.distribution, version, build_files),
     )
+
+
+def _build_files(
+    found: Mapping[str, File], changes: Mapping[str, Content | None]
+) -> dict[str, bytes]:
+    """Return the files that say how it is built, with the series in them."""
+    files = {name: found[name][1] for name in _BUILD_FILES if name in found}
+    for name in _BUILD_FILES & changes.keys():
+        files.pop(name, None)
+        if (changed := changes[name]) is not None:
+            files[name] = changed.data
+    return files

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pseries.errors import BuildFailed
 from pseries.export import wheel as wheels
+from pseries.export.label import labelled, same_release
 from pseries.export.sbom import Ancestor
 from pseries.export.sbom import render as render_sbom
 from pseries.export.wheel import Wheel
@@ -22,6 +23,8 @@ from pseries.workflows.build import Network, provenance, sha256_of, source_date_
 from pseries.workflows.build_sdist import build_sdist
 
 if TYPE_CHECKING:
+    from packaging.version import Version
+
     from pseries.errors import Problem
     from pseries.model.series import Series
 
@@ -69,7 +72,7 @@ def build_wheel(series: Series, folder: Path, *, network: Network | None = None)
         names = frozenset(patch.name for patch in series.patches)
         with Wheel(built) as wheel:
             ancestor = Ancestor(series.spec.upstream.version, sdist.upstream, sdist.upstream_sha256)
-            version = str(wheel.version)
+            version = _labelled(series, wheel.version, release)
             report = wheels.repack(
                 wheel,
                 folder,
@@ -80,6 +83,20 @@ def build_wheel(series: Series, folder: Path, *, network: Network | None = None)
                 epoch=epoch,
             )
     return BuiltFromSource(report.path, version, sdist.upstream, sdist.skipped)
+
+
+def _labelled(series: Series, built: Version, release: str) -> str:
+    """Return the version for a wheel that a backend built: it may have left the label out.
+
+    Raises:
+        BuildFailed: it is another version altogether.
+    """
+    upstream = series.spec.upstream.version
+    wanted = labelled(upstream, series.spec.label)
+    if not same_release(str(built), upstream):
+        raise BuildFailed(release, f"its build backend made version {built} instead of {wanted}")
+    has_it = f"{built}.".startswith(f"{wanted}.")  # a backend may append what it was built for
+    return str(built) if has_it else labelled(str(built), series.spec.label)
 
 
 def _unpack(sdist: Path, folder: Path) -> Path:

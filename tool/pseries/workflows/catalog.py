@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "PSERIES_DIR"
 FOLDER = "series"
+SHIPPED = "shipped with pseries"
 _MOST_FILE = 64 << 20
 _MOST_FILES = 25_000
 _STRUCTURED = (specs.FILE, series_model.ORDER_FILE, manifests.FILE)
@@ -54,8 +55,7 @@ def locate(
     for parent in (here, *here.parents):
         if any(parent.glob(f"{FOLDER}/*/{series_model.ORDER_FILE}")):
             return Location(parent / FOLDER, "the nearest series folder above this one")
-    shipped = _shipped()
-    return None if shipped is None else Location(shipped, "shipped with pseries")
+    return shipped()
 
 
 def _given(folder: Path, said_by: str) -> Location:
@@ -64,11 +64,12 @@ def _given(folder: Path, said_by: str) -> Location:
     return Location(folder, said_by)
 
 
-def _shipped() -> Path | None:
+def shipped() -> Location | None:
+    """Return where the series lie that ship with the program."""
     package = Path(__file__).resolve().parent.parent
     for folder in (package / FOLDER, package.parent.parent / FOLDER):  # a wheel; a checkout
         if folder.is_dir():
-            return folder
+            return Location(folder, SHIPPED)
     return None
 
 
@@ -87,7 +88,7 @@ def folder_of(name: str, location: Location | None) -> Path:
         SeriesNotFound: with the names that are close.
     """
     given = Path(name)
-    if len(given.parts) > 1 and (given / series_model.ORDER_FILE).is_file():
+    if "/" in name and (given / series_model.ORDER_FILE).is_file():
         return given
     known = names(location)
     if location is not None and name in known:
@@ -139,14 +140,22 @@ def load_spec(name: str, location: Location | None) -> tuple[specs.Spec, orders.
 def versions(distribution: str, location: Location | None) -> dict[str, str]:
     """Return the series for a distribution and the upstream version that each is for."""
     wanted = distributions.normalized(distribution)
-    found: dict[str, str] = {}
+    return {
+        name: version
+        for name, (patched, version) in releases(location).items()
+        if distributions.normalized(patched) == wanted
+    }
+
+
+def releases(location: Location | None) -> dict[str, tuple[str, str]]:
+    """Return the distribution and version that each series is for; those not valid are left out."""
+    found: dict[str, tuple[str, str]] = {}
     for name in names(location):
         try:
             upstream = load_spec(name, location)[0].upstream
         except SeriesInvalid:
             continue
-        if distributions.normalized(upstream.distribution) == wanted:
-            found[name] = upstream.version
+        found[name] = upstream.distribution, upstream.version
     return found
 
 
