@@ -28,6 +28,8 @@ STATUSES = {
 """The values of ``Upstream-Status:`` and what must stand in brackets behind them."""
 
 _STATUS = re.compile(r"(?P<word>[A-Za-z]+)(?:\s*\[(?P<detail>[^\]]+)\])?")
+_LEFTOVER = re.compile(r"(?:^|/)__pycache__/|\.(?:orig|rej|pyc|sw[op])$|~$")
+"""Names of what patch, Python and editors leave behind."""
 _SHOWN = 80
 _ZERO_COMMIT = b"From " + b"0" * 40 + b" "
 
@@ -126,6 +128,12 @@ def _about_header(patch: Patch) -> Iterator[Finding]:
         if (trouble := _about_status(status)) is not None:
             yield Finding(Severity.ERROR, patch.name, f"Upstream-Status {trouble}")
     for section in patch.sections:
+        if section.new is not None and _LEFTOVER.search(section.new):
+            yield Finding(
+                Severity.WARNING,
+                f"{patch.name}:{section.line}",
+                f"{paths.display(section.new)} looks like what a program left behind",
+            )
         if section.new_blob is not None and len(section.new_blob) < 40:
             yield Finding(
                 Severity.WARNING,
