@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conftest import REPOSITORY_SERIES
 from tests.support import engine
 from tests.workflows.conftest import CHANGED
 
@@ -111,6 +112,15 @@ def test_lint(here: Bench, pseries: Run):
     assert (said.code, "0003-orphan.patch" in said.err) == (1, True)
 
 
+def test_lint_finds_what_programs_left_behind(here: Bench, pseries: Run):
+    names = ("eng/core.py.orig", "eng/a.py~", "eng/__pycache__/x.cpython-312.pyc", "eng/fine.py")
+    after = {**engine.FILES, **{name: b"x\n" for name in names}}
+    here.series({"0001-x.patch": here.patch(dict(engine.FILES), after)}, name="eng-1.0-left")
+    said = pseries("lint", "eng-1.0-left")
+    found = [line for line in said.out.splitlines() if "left behind" in line]
+    assert [name for name in names if any(f" {name} " in line for line in found)] == [*names[:3]]
+
+
 def test_lint_finds_lookalike_places(here: Bench, pseries: Run):
     """A06: equal lines in two functions; the patch is exact, but the next release may shift it."""
     body = b"".join(b"    x%d = 1\n" % number for number in range(9))
@@ -197,3 +207,33 @@ def test_lint_and_show_cut_what_is_long(here: Bench, pseries: Run):
         said = pseries(command, "eng-1.0")
         assert "xxx…" in said.out
         assert max(map(len, said.out.splitlines())) < 400
+
+
+def test_show_prints_what_runs_where(here: Bench, pseries: Run):
+    path = here.series_dir / "eng-1.0/series.toml"
+    assert json.loads(pseries("show", "--json", "eng-1.0").out)["operators"]["rows"] == []
+    assert "operators" not in pseries("show", "eng-1.0").out
+    path.write_text(
+        path.read_text()
+        + '[[operators]]\nname = "fast"\nruns_on = ["SM90"]\nfails_on = ["SM120"]\n'
+        '[[operators]]\nname = "slow"\nruns_on = ["SM120"]\nnote = "the only one"\n'
+    )
+    rows = [line.split() for line in pseries("show", "eng-1.0").out.splitlines()]
+    at = rows.index(["operators:"])
+    assert rows[at + 1 : at + 4] == [
+        ["SM90", "SM120"], ["fast", "yes", "no"], ["slow", "?", "yes", "the", "only", "one"],
+    ]  # fmt: skip
+    matrix = json.loads(pseries("show", "--json", "eng-1.0").out)["operators"]
+    assert matrix["architectures"] == ["SM90", "SM120"]
+    assert [row["runs"] for row in matrix["rows"]] == [[True, False], [None, True]]
+
+
+def test_the_matrix_of_the_field_report(pseries: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PSERIES_DIR", str(REPOSITORY_SERIES.folder))
+    matrix = json.loads(pseries("show", "--json", "sglang-0.5.15").out)["operators"]
+    on_sm120 = matrix["architectures"].index("SM120")
+    assert {row["name"]: row["runs"][on_sm120] for row in matrix["rows"]} == {
+        "flash_mla_sparse_fwd": False,
+        "flash_mla_with_kvcache": False,
+        "flash_mla_with_kvcache_sm120": True,
+    }

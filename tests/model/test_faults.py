@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from pseries.model import faults
-from pseries.model.faults import broken, exports, module_name, undefined
+from pseries.model.faults import broken, exports, functions, module_name, undefined
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pseries.model.signature import Parameter
 
 
 class Release:
@@ -21,6 +28,9 @@ class Release:
 
     def names(self, module: str) -> frozenset[str] | None:
         return exports(self.modules[module]) if module in self.modules else None
+
+    def functions(self, module: str) -> Mapping[str, tuple[Parameter, ...]]:
+        return functions(self.modules.get(module, b""))
 
 
 RELEASE = Release(eng="", eng__ops="def run(): pass\nLIMIT = 3\n", eng__star="from .ops import *\n")
@@ -110,3 +120,47 @@ def test_modules_have_names():
 def test_other_files_are_left_alone():
     assert said("x", "y (", path="python/eng/m.txt") == []
     assert broken({"m.py": (b"x = 1\n", None)}, RELEASE) == ()
+
+
+KERNEL = Release(
+    eng="",
+    eng__util=(
+        "def kernel(q, k, softmax_scale=1): ...\n"
+        "@made\ndef marked(q): ...\n"
+        "if new:\n    def twice(q): ...\nelse:\n    def twice(q, k): ...\n"
+        "def twice(q, k, v): ...\n"
+        "class Thing:\n    def __init__(self, q): ...\n"
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        ("kernel(q, k)", None),
+        ("kernel(q, k, sm_scale=1.0)", "kernel() takes other arguments: it has no parameter"),
+        ("kernel(q)", "kernel() takes other arguments: 'k' is not given"),
+        ("kernel(*q)", None),
+        ("util.kernel(q, k, sm_scale=1)", "util.kernel() takes other arguments"),
+        ("marked(q, k)", None),
+        ("twice(q)", None),
+        ("Thing(q, k)", None),
+        ("(lambda kernel: kernel(1))(q)", None),
+    ],
+)
+def test_calls_of_functions_that_take_other_arguments(call: str, problem: str | None):
+    """C01: the patch passes a keyword that the new release renamed in another file."""
+    before = "x = 1\n"
+    first = "from eng import util\nfrom eng.util import Thing, kernel, marked, twice\n"
+    after = f"{first}{before}def run(q, k):\n    return {call}\n"
+    found = broken({"eng/m.py": (before.encode(), after.encode())}, KERNEL)
+    if problem is None:
+        assert found == ()
+    else:
+        assert [each.where for each in found] == ["eng/m.py:5"]
+        assert problem in found[0].what
+
+
+def test_upstreams_own_calls_are_not_the_changes():
+    text = "from eng.util import kernel\nkernel(1, 2, gone=3)\n"
+    assert broken({"eng/m.py": (text.encode(), f"{text}y = 1\n".encode())}, KERNEL) == ()

@@ -93,7 +93,19 @@ def test_only_a_summary_a_label_and_the_release_are_needed():
         (b'"unlimited"', b'"lots"', "neither 'unlimited' nor a number of bytes"),
         (b'NAME = "value"', b'"A=B" = "value"', "is not the name of an environment variable"),
         (b'NAME = "value"', b"NAME = 3", "serve] env.NAME: a text is expected"),
+        (b'NAME = "value"', b'NAME = "a\\nRUN id"', "the value of NAME is not one line"),
+        (b'NAME = "value"', b'NAME = "a\\u0000"', "the value of NAME is not one line"),
+        (b'NAME = "value"', b'NAME = "a\\u202eb"', "the value of NAME is not one line"),
+        (b'"unlimited"', b'"9999999999999999999"', "neither 'unlimited' nor a number of bytes"),
+        (b'["eng", "{model}"]', b'["", "x"]', "its first word is empty"),
+        (b'["eng", "{model}"]', b"[]", "its first word is empty"),
+        (b'["eng", "{model}"]', b'["eng\\nid"]', "a word is not one line of plain text"),
+        (b'"{model}"', b'"{mode}"', "command: {mode} is no placeholder; there are: {model}"),
+        (b'"Hello"', b'"{modell}"', "json: {modell} is no placeholder"),
+        (b"max = 10", b"max = 2026-12-01", "json: it holds a date, a time or a number that"),
+        (b"max = 10", b"max = [{ a = nan }]", "json: it holds a date, a time or a number that"),
         (b'path = "/generate"', b'path = "generate"', "does not start with '/'"),
+        (b'path = "/generate"', b'path = "/a b\\r\\nHost: x"', "not all printable ASCII"),
         (b"schema = 1", b"schema = 2", "2 is not known; this pseries reads 1"),
         (b'version = "1.0"', b"version = 1.0", "a text is expected, not float"),
         (b"schema = 1", b"schema = true", "a whole number is expected, not bool"),
@@ -137,3 +149,43 @@ def test_the_most_dots_in_the_most_lines_are_read_in_time():
     begun = time.monotonic()
     read(b"".join(lines))
     assert time.monotonic() - begun < 5
+
+
+OPERATORS = b"""
+[[operators]]
+name = "fast"
+runs_on = ["SM90a", "SM100f"]
+fails_on = ["SM120"]
+note = "the faster one"
+[[operators]]
+name = "slow"
+fails_on = ["SM120"]
+"""
+
+
+def test_operators():
+    parsed, problems = read(GOOD + OPERATORS)
+    assert problems == ""
+    assert parsed.operators == (
+        spec.Operator("fast", ("SM90a", "SM100f"), ("SM120",), "the faster one"),
+        spec.Operator("slow", (), ("SM120",), ""),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (b'name = "slow"', b'name = "fast"', "[[operators]] 2 name: 'fast' is there twice"),
+        (b'name = "slow"', b"", "[[operators]] 2 name: the key is missing"),
+        (b'name = "slow"', b'name = " "', "is not a name in one line"),
+        (b'["SM90a", "SM100f"]', b'["SM120"]', "fails_on: 'SM120' is in runs_on as well"),
+        (b'["SM90a", "SM100f"]', b'["\\u001b"]', "is not the name of an architecture"),
+        (b'["SM90a", "SM100f"]', b"[12]", "a list of texts is expected"),
+        (b'"the faster one"', b'"a\\nb"', "is not one line"),
+        (b"note", b"notes", "the nearest known key is 'note'"),
+        (b'"slow"\nfails_on = ["SM120"]', b'"slow"', "names an architecture"),
+    ],
+)
+def test_mistakes_in_operators(old: bytes, new: bytes, problem: str):
+    assert old in OPERATORS
+    assert problem in read(GOOD + OPERATORS.replace(old, new))[1]

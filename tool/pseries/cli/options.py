@@ -69,3 +69,8 @@ IndexUrl = Annotated[
         "--index-url", metavar="URL", help="Package index; default: as pip is configured."
     ),
 ]
+
+
+def is_site(word: str) -> bool:
+    """Whether a lone word means a folder; the folder of a series is named for the series."""
+    return Path(word).is_dir() and not (Path(word) / "series.toml").exists()

@@ -11,7 +11,7 @@ from pseries.cli.failures import REFUSED
 from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir, SeriesName
 
 if TYPE_CHECKING:
-    from pseries.workflows.listing import SeriesView
+    from pseries.workflows.listing import Matrix, SeriesView
 
 
 def register(app: typer.Typer) -> None:
@@ -74,6 +74,7 @@ def _print(view: SeriesView) -> None:
         )
         if row[1]
     )
+    _print_operators(view.operators)
     if not view.patches:
         render.line("  the series is empty: nothing is left to apply")
     for patch in view.patches:
@@ -84,6 +85,22 @@ def _print(view: SeriesView) -> None:
             (f"+{file.added}", f"-{file.removed}", file.path, ", ".join(file.symbols))
             for file in patch.files
         )
+
+
+def _print_operators(matrix: Matrix) -> None:
+    if not matrix.rows:
+        return
+    words = {True: "yes", False: "no", None: "?"}
+    render.line("operators:")
+    render.table(
+        (
+            ("", *matrix.architectures, ""),
+            *(
+                (row.name, *(words[runs] for runs in row.runs), render.short(row.note))
+                for row in matrix.rows
+            ),
+        )
+    )
 
 
 def lint(

@@ -9,7 +9,14 @@ import typer
 
 from pseries.cli import render
 from pseries.cli.failures import DRIFTED
-from pseries.cli.options import Interpreter, Json, SeriesDir, SeriesName, SitePackages
+from pseries.cli.options import (
+    Interpreter,
+    Json,
+    SeriesDir,
+    SeriesName,
+    SitePackages,
+    is_site,
+)
 
 if TYPE_CHECKING:
     from pseries.workflows.apply import Applied
@@ -154,7 +161,7 @@ def rollback(
     from pseries.errors import NotApplied
     from pseries.workflows import rollback as rolling
 
-    if site_packages is None and python is None and series is not None and _is_site(series):
+    if site_packages is None and python is None and series is not None and is_site(series):
         site_packages, series = Path(series), None  # `pseries rollback SITE_PACKAGES`
     site = _site(site_packages, python, None)
     try:
@@ -204,11 +211,6 @@ def recover(
     count = f" ({len(done.paths)} files)" if done.paths else ""
     nothing = "nothing was interrupted in"
     render.line(f"{nothing} {site}" if not done.paths else f"{done.outcome.value}{count}: {site}")
-
-
-def _is_site(word: str) -> bool:
-    """Whether a lone word means a folder; the folder of a series is named for the series."""
-    return Path(word).is_dir() and not (Path(word) / "series.toml").exists()
 
 
 def _site(site: Path | None, python: Path | None, distribution: str | None) -> Path:

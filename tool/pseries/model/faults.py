@@ -9,14 +9,19 @@ from __future__ import annotations
 import ast
 import builtins
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pseries.errors import Problem
-from pseries.model import align, paths, source, symbols
+from pseries.model import align, paths, signature, source, symbols
+from pseries.model import call as calls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pseries.model.call import Meaning
+    from pseries.model.signature import Parameter
 
 _KNOWN = frozenset(dir(builtins)) | {
     "__file__", "__name__", "__doc__", "__path__", "__spec__", "__loader__", "__package__",
@@ -38,6 +43,9 @@ class Resolver(Protocol):
 
     def names(self, module: str) -> frozenset[str] | None:
         """Return the names at a module's top level; ``None`` if that cannot be told."""
+
+    def functions(self, module: str) -> Mapping[str, tuple[Parameter, ...]]:
+        """Return the signatures of a module's plain functions; none where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +87,14 @@ def _file(
     if tree is None:
         return
     added = _added(before, after)
-    for name, line in sorted(_missing_imports(tree, module_name(path, root), resolver)):
+    missing = _missing_imports(symbols.nodes_at(tree, added), module_name(path, root), resolver)
+    for name, line in sorted(missing):
         if line in added:
             yield Problem(f"{shown}:{line}", name)
-    for use in undefined(after):
-        if use.line in added:
-            what = f"{use.name!r} is used, but nothing in the file defines it"
-            yield Problem(f"{shown}:{use.line}", what)
+    for use in undefined(after, added):
+        what = f"{use.name!r} is used, but nothing in the file defines it"
+        yield Problem(f"{shown}:{use.line}", what)
+    yield from _wrong_calls(shown, tree, module_name(path, root), added, resolver)
 
 
 def compile_error(data: bytes) -> tuple[int, str] | None:
@@ -93,7 +102,7 @@ def compile_error(data: bytes) -> tuple[int, str] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in somebody else's strings
-            compile(data, "<file>", "exec", dont_inherit=True)
+            compile(symbols.parse(data) or data, "<file>", "exec", dont_inherit=True)
     except SyntaxError as error:
         return error.lineno or 1, error.msg
     except (ValueError, RecursionError, MemoryError) as error:
@@ -129,9 +138,9 @@ def exports(data: bytes) -> frozenset[str] | None:
 
 
 def _missing_imports(
-    tree: ast.Module, module: str, resolver: Resolver
+    nodes: Iterable[ast.AST], module: str, resolver: Resolver
 ) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if resolver.exists(alias.name) is False:
@@ -162,33 +171,79 @@ def _missing_names(
             yield f"{alias.name!r} is not in module {target!r}", alias.lineno
 
 
+# --- calls ------------------------------------------------------------------------------------
+
+
+class _NoTypes:
+    """Nothing is known of classes: only functions are compared."""
+
+    def attribute(self, kind: str, name: str) -> Meaning:  # noqa: ARG002 - a protocol's
+        return None
+
+    def is_class(self, path: str) -> bool:  # noqa: ARG002
+        return False
+
+
+def functions(data: bytes) -> Mapping[str, tuple[Parameter, ...]]:
+    """Return the signatures of the functions at a module's top that are what they look like.
+
+    That is those without decorators that nothing else in the module defines anew.
+    """
+    tree = symbols.parse(data)
+    if tree is None:
+        return {}
+    times = Counter(scope.name for scope in symbols.scopes(tree))
+    return {
+        node.name: signature.of(node)
+        for node in tree.body
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and not node.decorator_list
+        and times[node.name] == 1
+    }
+
+
+def _wrong_calls(
+    shown: str, tree: ast.Module, module: str, added: frozenset[int], resolver: Resolver
+) -> Iterator[Problem]:
+    for call in calls.calls(tree, module, _NoTypes(), added):
+        if len(call.targets) != 1:
+            continue
+        where, _, name = call.targets[0].rpartition(".")
+        found = resolver.functions(where).get(name)
+        for misfit in () if found is None else signature.misfits(call.arguments, found):
+            what = f"{call.written}() takes other arguments: {misfit.what}"
+            yield Problem(f"{shown}:{call.line}", what)
+
+
 # --- names ------------------------------------------------------------------------------------
 
 
-def undefined(data: bytes) -> tuple[Use, ...]:
-    """Return the names that a Python file reads and that nothing in sight binds.
+def undefined(data: bytes, lines: frozenset[int] | None = None) -> tuple[Use, ...]:
+    """Return the names that a Python file reads, on some lines or all, and that nothing binds.
 
     Nothing is reported of a file that does not parse or imports ``*``.
     """
     tree = symbols.parse(data)
     if tree is None:
         return ()
-    names = _bound_in(tree) | _globals(tree)
+    names = _bound_in(tree) | _globals(tree, data)
     if "*" in names:
         return ()
     found: list[Use] = []
-    _look(tree, [frozenset(names) | _KNOWN], found)
-    return tuple(found)
+    _look(tree, [frozenset(names) | _KNOWN], None if lines is None else sorted(lines), found)
+    return tuple(use for use in found if lines is None or use.line in lines)
 
 
-def _look(scope: ast.AST, known: list[frozenset[str]], found: list[Use]) -> None:
+def _look(
+    scope: ast.AST, known: list[frozenset[str]], lines: Sequence[int] | None, found: list[Use]
+) -> None:
     """Collect the unbound names below ``scope``; ``known`` are the names of the scopes around."""
-    pending = list(ast.iter_child_nodes(scope))
+    pending = list(symbols.children_at(scope, lines))
     while pending:
         node = pending.pop()
         if isinstance(node, _SCOPES):
             # names of a class body are not seen from its methods, but being generous costs little
-            _look(node, [*known, frozenset(_bound_in(node))], found)
+            _look(node, [*known, frozenset(_bound_in(node))], lines, found)
             continue
         if (
             isinstance(node, ast.Name)
@@ -196,7 +251,7 @@ def _look(scope: ast.AST, known: list[frozenset[str]], found: list[Use]) -> None
             and not any(node.id in names for names in known)
         ):
             found.append(Use(node.id, node.lineno))
-        pending.extend(ast.iter_child_nodes(node))
+        pending.extend(symbols.children_at(node, lines))
 
 
 def _bound_in(scope: ast.AST) -> set[str]:
@@ -235,6 +290,8 @@ def _binds(node: Any) -> Iterator[str]:
         yield node.rest
 
 
-def _globals(tree: ast.Module) -> set[str]:
+def _globals(tree: ast.Module, data: bytes) -> set[str]:
     """Return the names that functions declare global, and so may bind."""
-    return {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+    lines = [at for at, line in enumerate(data.split(b"\n"), 1) if b"global" in line]
+    nodes = symbols.nodes_at(tree, lines)
+    return {name for node in nodes if isinstance(node, ast.Global) for name in node.names}

@@ -6,12 +6,13 @@ reads this file; only a rewrite, which must keep comments and order, needs tomlk
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pseries.errors import Problem
-from pseries.model import paths
+from pseries.model import paths, placeholder
 from pseries.model.fields import Fields
 
 if TYPE_CHECKING:
@@ -31,8 +32,11 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,199}")
 _GIT = re.compile(r"(?:https://|file://|/)[^\s\x00-\x1f]+")
 _CAPABILITY = re.compile(r"[0-9]{1,2}\.[0-9]")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ONE_LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]*")
+_ONE_LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*")
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ARCHITECTURE = re.compile(r"[A-Za-z0-9](?:[ -~]{0,98}[!-~])?")
+_MEMLOCK = re.compile(r"(?:unlimited|[0-9]{1,18})?")
+_ADDRESS = re.compile(r"/[!-~]{0,999}")
 
 
 class Upstream(NamedTuple):
@@ -81,6 +85,15 @@ class Smoke(NamedTuple):
     expect: str
 
 
+class Operator(NamedTuple):
+    """Where an operator of the engine is known to run, and where it is known not to."""
+
+    name: str
+    runs_on: tuple[str, ...]
+    fails_on: tuple[str, ...]
+    note: str
+
+
 class Spec(NamedTuple):
     """The whole of ``series.toml``."""
 
@@ -93,6 +106,7 @@ class Spec(NamedTuple):
     relocations: tuple[Relocation, ...]
     serve: Serve | None
     smokes: tuple[Smoke, ...]
+    operators: tuple[Operator, ...] = ()
 
 
 def parse(data: bytes, problems: list[Problem]) -> Spec:
@@ -110,6 +124,7 @@ def parse(data: bytes, problems: list[Problem]) -> Spec:
         relocations=tuple(_relocation(table) for table in top.tables("relocate")),
         serve=None if (table := top.optional_table("serve")) is None else _serve(table),
         smokes=tuple(_smoke(table) for table in top.tables("smoke")),
+        operators=_operators(top),
     )
     top.finish()
     return spec
@@ -187,6 +202,30 @@ def _hardware(table: Fields) -> Hardware:
     return hardware
 
 
+def _operators(top: Fields) -> tuple[Operator, ...]:
+    found: list[Operator] = []
+    for table in top.tables("operators"):
+        operator = Operator(
+            name=table.text("name", matching=_ARCHITECTURE, meaning="a name in one line"),
+            runs_on=table.texts("runs_on"),
+            fails_on=table.texts("fails_on"),
+            note=table.text("note", default="", matching=_ONE_LINE, meaning="one line"),
+        )
+        for key, names in (("runs_on", operator.runs_on), ("fails_on", operator.fails_on)):
+            for name in names:
+                if not _ARCHITECTURE.fullmatch(name):
+                    table.refuse(key, f"{name[:100]!r} is not the name of an architecture")
+        for name in sorted({*operator.runs_on} & {*operator.fails_on}):
+            table.refuse("fails_on", f"{name!r} is in runs_on as well")
+        if not operator.runs_on and not operator.fails_on:
+            table.refuse("runs_on", "neither this nor fails_on names an architecture")
+        if operator.name and operator.name in {each.name for each in found}:
+            table.refuse("name", f"{operator.name!r} is there twice")
+        table.finish()
+        found.append(operator)
+    return tuple(found)
+
+
 def _relocation(table: Fields) -> Relocation:
     relocation = Relocation(
         name=table.text("name", matching=_SLUG, meaning="a short name"),
@@ -202,16 +241,24 @@ def _relocation(table: Fields) -> Relocation:
 
 def _serve(table: Fields) -> Serve:
     environment = table.pairs("env")
-    for name, _ in environment:
+    for name, value in environment:
         if not _VARIABLE.fullmatch(name):
             table.refuse("env", f"{name!r} is not the name of an environment variable")
+        elif not _ONE_LINE.fullmatch(value):
+            # It would end its line where a shell, a container engine or an image reads it.
+            table.refuse("env", f"the value of {name} is not one line of plain text")
     serve = Serve(
         command=table.texts("command", required=True),
         memlock=table.text("memlock", default=""),
         environment=environment,
     )
-    if serve.memlock not in {"", "unlimited"} and not serve.memlock.isdecimal():
+    if not _MEMLOCK.fullmatch(serve.memlock):
         table.refuse("memlock", f"{serve.memlock!r} is neither 'unlimited' nor a number of bytes")
+    if not "".join(serve.command[:1]):
+        table.refuse("command", "its first word is empty")
+    if not all(map(_ONE_LINE.fullmatch, serve.command)):
+        table.refuse("command", "a word is not one line of plain text")
+    _check_placeholders(table, "command", serve.command)
     table.finish()
     return serve
 
@@ -220,5 +267,25 @@ def _smoke(table: Fields) -> Smoke:
     smoke = Smoke(table.text("path"), table.free("json"), table.text("expect"))
     if smoke.path and not smoke.path.startswith("/"):
         table.refuse("path", f"{smoke.path!r} does not start with '/'")
+    elif not _ADDRESS.fullmatch(smoke.path or "/"):
+        table.refuse("path", "it is longer than 1000 characters, or not all printable ASCII")
+    if not _is_json(smoke.json):
+        table.refuse("json", "it holds a date, a time or a number that JSON does not have")
+    _check_placeholders(table, "json", smoke.json)
     table.finish()
     return smoke
+
+
+def _check_placeholders(table: Fields, key: str, value: Any) -> None:
+    for name in placeholder.names(value):
+        if name not in placeholder.KNOWN:
+            known = ", ".join(f"{{{each}}}" for each in placeholder.KNOWN)
+            table.refuse(key, f"{{{name}}} is no placeholder; there are: {known}")
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_json, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value))

@@ -50,7 +50,7 @@ print(json.dumps([sys.path, {name: origins(name) for name in sys.argv[1:]}]))
 """
 
 
-_PURELIB = "import json, sysconfig; print(json.dumps(sysconfig.get_paths()['purelib']))"
+_PATHS = "import json, sysconfig, sys; print(json.dumps(sysconfig.get_paths()[sys.argv[1]]))"
 _NOT_UNDERSTOOD = "its answer is not understood"
 
 
@@ -99,6 +99,18 @@ def locate(python: Path | None, name: str) -> Located:
     raise DistributionNotFound(name, tuple(looked_in))
 
 
+def folders(python: Path | None) -> tuple[Path, ...]:
+    """Return the folders in which an interpreter looks for packages.
+
+    Args:
+        python: as for :func:`locate`.
+
+    Raises:
+        InterpreterFailed: the interpreter does not answer.
+    """
+    return tuple(Path(folder) for folder in _ask(python, ())[0] if Path(folder).is_dir())
+
+
 def purelib(python: Path | None) -> Path:
     """Return the folder into which an interpreter's installer puts packages of plain Python.
 
@@ -108,11 +120,27 @@ def purelib(python: Path | None) -> Path:
     Raises:
         InterpreterFailed: the interpreter does not answer.
     """
+    return _installs_into(python, "purelib")
+
+
+def scripts(python: Path | None) -> Path:
+    """Return the folder into which an interpreter's installer puts commands.
+
+    Args:
+        python: as for :func:`locate`.
+
+    Raises:
+        InterpreterFailed: the interpreter does not answer.
+    """
+    return _installs_into(python, "scripts")
+
+
+def _installs_into(python: Path | None, what: str) -> Path:
     import sysconfig  # noqa: PLC0415 - only where no folder was given
 
     if python is None:
-        return Path(sysconfig.get_paths()["purelib"])
-    folder = _run(python, _PURELIB)
+        return Path(sysconfig.get_paths()[what])
+    folder = _run(python, _PATHS, what)
     if not isinstance(folder, str) or not folder or "\0" in folder:
         raise InterpreterFailed(str(python), _NOT_UNDERSTOOD)
     return Path(folder)

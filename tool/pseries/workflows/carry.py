@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pseries.git.merge import Merged, MergeStore, Renames
     from pseries.model.patch import Hunk, Patch, Section
+    from pseries.model.signature import Parameter
     from pseries.model.splice import File
 
 Files = dict[str, "File"]
@@ -238,6 +239,30 @@ def carry(
     judged = attempt.followed(judged)
     judged = attempt.with_faults(judged, sides[0])
     return attempt.carried(changes, judged)
+
+
+def expected(
+    patches: Sequence[Patch], states: Sequence[Files], ground: Ground, standing: Standing
+) -> Iterator[Sides]:
+    """Yield the merges that can be foreseen: of the first patch on each file, if it stays there.
+
+    Args:
+        patches: the series.
+        states: the files that it touches, before the first patch and after each.
+        ground: both releases.
+        standing: the new release as the first patch finds it.
+    """
+    seen: set[str] = set()
+    for number, patch in enumerate(patches):
+        for section in patch.sections:
+            path = section.path
+            if section.kind is Kind.MODIFY and path not in seen:
+                ours = standing.changed.get(path, ground.new(path))
+                sides = states[number][path], ours, states[number + 1][path]
+                three = _Change(section, *sides, path, path).three_texts
+                if three is not None:
+                    yield three
+        seen |= patch.paths
 
 
 @dataclass(frozen=True)
@@ -610,16 +635,12 @@ def _imported(path: str, data: bytes, added: frozenset[bytes], root: str) -> Ite
     """Yield the modules that statements with an added line import."""
     tree = symbols.parse(data)
     named = frozenset(line for line in added if _WORD.search(line))
-    lines = data.split(b"\n")
+    lines = [at for at, line in enumerate(data.split(b"\n"), 1) if line.strip() in named]
     package = faults.module_name(path, root).split(".")
-    for node in () if tree is None else ast.walk(tree):
-        if not isinstance(node, (ast.Import, ast.ImportFrom)) or not any(
-            line.strip() in named for line in lines[node.lineno - 1 : node.end_lineno]
-        ):
-            continue
+    for node in () if tree is None else symbols.nodes_at(tree, lines):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        else:
+        elif isinstance(node, ast.ImportFrom):
             above = package[: -node.level] if node.level else []
             yield ".".join([*above, *filter(None, [node.module])])
 
@@ -680,6 +701,15 @@ class _Modules:
 
     def names(self, module: str) -> frozenset[str] | None:
         """Return the names at a module's top level; ``None`` if that cannot be told."""
+        data = self._source(module)
+        return None if data is None else faults.exports(data)
+
+    def functions(self, module: str) -> Mapping[str, tuple[Parameter, ...]]:
+        """Return the signatures of the plain functions of a module that was asked about."""
+        data = self._source(module) if self.exists(module) else None
+        return {} if data is None else faults.functions(data)
+
+    def _source(self, module: str) -> bytes | None:
         for path in _files_of(self._stem(module)):
             if path in self._after:
                 data = self._after[path]
@@ -688,7 +718,7 @@ class _Modules:
             else:
                 data = _bytes(self._ground.new(path))
             if data is not None:
-                return faults.exports(data)
+                return data
         return None
 
 

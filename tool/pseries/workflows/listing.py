@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pseries.model.patch import Patch
     from pseries.model.series import Series
+    from pseries.model.spec import Operator
     from pseries.workflows.catalog import Location
 
 
@@ -48,6 +49,21 @@ class PatchRow(NamedTuple):
     files: tuple[FileRow, ...]
 
 
+class Matrix(NamedTuple):
+    """Operators by architectures: ``True`` where it runs, ``False`` where not, ``None`` unknown."""
+
+    architectures: tuple[str, ...]
+    rows: tuple[OperatorRow, ...]
+
+
+class OperatorRow(NamedTuple):
+    """An operator, and whether it runs on each architecture of the matrix, in that order."""
+
+    name: str
+    runs: tuple[bool | None, ...]
+    note: str
+
+
 class SeriesView(NamedTuple):
     """A series in full; ``locked`` is "" where its manifest is good, else what is wrong."""
 
@@ -64,6 +80,7 @@ class SeriesView(NamedTuple):
     compute_capability: tuple[str, ...]
     requires: tuple[str, ...]
     relocations: tuple[str, ...]
+    operators: Matrix
     patches: tuple[PatchRow, ...]
 
 
@@ -106,8 +123,28 @@ def view(series: Series) -> SeriesView:
         compute_capability=spec.hardware.compute_capability,
         requires=spec.packages,
         relocations=tuple(relocation.name for relocation in spec.relocations),
+        operators=matrix(spec.operators),
         patches=tuple(_patch_row(patch, series.manifest) for patch in series.patches),
     )
+
+
+def matrix(operators: Iterable[Operator]) -> Matrix:
+    """Return what is known of operators as a table; architectures in the order they are named."""
+    known = tuple(operators)
+    names = [name for each in known for name in (*each.runs_on, *each.fails_on)]
+    architectures = tuple(dict.fromkeys(names))
+    rows = tuple(
+        OperatorRow(
+            each.name,
+            tuple(
+                True if name in each.runs_on else False if name in each.fails_on else None
+                for name in architectures
+            ),
+            each.note,
+        )
+        for each in known
+    )
+    return Matrix(architectures, rows)
 
 
 def _patch_row(patch: Patch, manifest: manifests.Manifest | None) -> PatchRow:
