@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import typer
 from tests.support import engine
 from tests.workflows.test_stack import CORE, FIRST, SECOND, THIRD, folder
 
@@ -142,9 +143,7 @@ def test_verbs_can_be_shortened_as_long_as_they_are_clear():
     assert main.expanded(["apply"]) == ["apply"]
     assert main.expanded(["xyz", "pus"]) == ["xyz", "pus"]
     assert main.expanded([]) == []
-    from click import UsageError
-
-    with pytest.raises(UsageError, match="applied, apply"):
+    with pytest.raises(typer.BadParameter, match="applied, apply"):
         main.expanded(["appl"])
     said = subprocess.run(
         [sys.executable, "-m", "pseries", "appl"], capture_output=True, text=True, check=False

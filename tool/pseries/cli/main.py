@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from click import UsageError
 
 from pseries import __version__
 from pseries.cli import render
@@ -79,7 +78,7 @@ def expanded(words: Sequence[str]) -> list[str]:
     """Return the command line with an abbreviated command in full, as quilt takes them.
 
     Raises:
-        UsageError: several commands begin so.
+        BadParameter: several commands begin so.
     """
     at = next((at for at, word in enumerate(words) if not word.startswith("-")), None)
     known = [command for commands in FAMILIES.values() for command in commands]
@@ -87,7 +86,7 @@ def expanded(words: Sequence[str]) -> list[str]:
         return list(words)
     begun = sorted(command for command in known if command.startswith(words[at]))
     if len(begun) > 1:
-        raise UsageError(f"{words[at]!r} can be {', '.join(begun)}")
+        raise typer.BadParameter(f"{words[at]!r} can be {', '.join(begun)}")
     return [*words[:at], *(begun or [words[at]]), *words[at + 1 :]]
 
 
@@ -95,7 +94,7 @@ def run() -> None:
     """Entry point of the ``pseries`` command."""
     try:
         words = expanded(sys.argv[1:])
-    except UsageError as error:
+    except typer.BadParameter as error:
         error.show()
         sys.exit(error.exit_code)
     program(words)(words)
