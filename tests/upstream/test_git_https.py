@@ -10,6 +10,7 @@ from tests.support.git_server import GitServer
 
 from pseries.errors import ReleaseUnreachable
 from pseries.model.spec import Upstream
+from pseries.upstream import fetch as fetching
 from pseries.upstream.fetch import fetch
 from pseries.upstream.settings import Settings
 
@@ -52,6 +53,14 @@ def test_a_tag_comes_over_https(
     release = get(store, f"{server.url}/eng.git")
     assert release.recorded.upstream == git(tmp_path / "checkout", "rev-parse", "v1.0^{commit}")
     assert release.recorded.url == f"{server.url}/eng.git"
+
+
+def test_tags_are_listed_over_https(server: GitServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fetching.tags(f"{server.url}/eng.git", Settings()) == ("v1.0",)
+    with pytest.raises(ReleaseUnreachable):
+        fetching.tags(f"{server.url}/none.git", Settings())
+    with pytest.raises(ReleaseUnreachable):
+        fetching.tags(f"{server.url}/eng.git", Settings(), offline=True)
 
 
 def test_a_stranger_on_the_way_is_not_trusted(

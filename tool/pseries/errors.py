@@ -866,12 +866,12 @@ class RebaseInvalid(NeedsYou):
 
 
 class RebaseBusy(Refused):
-    """Another process rebases a series of the same folder."""
+    """Another process rebases, imports or makes a series in the same folder."""
 
     folder: str
 
     def __str__(self) -> str:
-        return f"another process is rebasing a series of {self.folder}"
+        return f"another process is changing a series of {self.folder}"
 
 
 class WorktreeRefused(NeedsYou):
@@ -994,6 +994,35 @@ class CheckoutInvalid(Refused):
         return f"the checkout {self.folder} cannot be used:{listing(self.problems)}"
 
 
+class CheckoutInTheWay(Refused):
+    """Something has the name of the folder that a checkout is to become."""
+
+    folder: str
+
+    def __str__(self) -> str:
+        return f"{self.folder} is there already"
+
+
+class CheckoutNotOurs(Refused):
+    """A checkout belongs to another user, whose settings could run anything."""
+
+    folder: str
+    owner: int
+
+    def __str__(self) -> str:
+        return f"the checkout {self.folder} belongs to another user ({self.owner})"
+
+
+class StoreGone(Refused):
+    """The store that a checkout reads its release from is not there any more."""
+
+    series: str
+    store: str
+
+    def __str__(self) -> str:
+        return f"the release below {self.series} is gone: it was in the store {self.store}"
+
+
 class CheckoutBusy(Refused):
     """Another process works on the same checkout."""
 
@@ -1060,6 +1089,44 @@ class CommitsMoved(Refused):
 
     def __str__(self) -> str:
         return f"the commits were changed with git: HEAD is {self.found}, not {self.expected}"
+
+
+class BaseChanged(Refused):
+    """A series that others are made on top of is not what their checkout stands on any more."""
+
+    series: str
+    beneath: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.beneath)} changed since {self.series} was checked out on it"
+
+
+class GitUnfinished(Refused):
+    """A command of plain git stopped half way and waits for a person."""
+
+    command: str
+
+    def __str__(self) -> str:
+        return f"a git {self.command} is half done in this checkout"
+
+
+class HeadAside(Refused):
+    """HEAD is detached at a commit below the top patch: somebody looks at it."""
+
+    found: str
+
+    def __str__(self) -> str:
+        return f"HEAD is detached at {self.found}, below the top patch, with nothing new on it"
+
+
+class MessageRefused(PatchRefused):
+    """The message of a commit cannot become the header of a patch."""
+
+    name: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"this cannot be the header of a patch:{listing(self.problems)}"
 
 
 class CommitsUnusable(Refused):
@@ -1202,7 +1269,8 @@ class MemlockRefused(Refused):
     limit: str
 
     def __str__(self) -> str:
-        return f"locked memory (RLIMIT_MEMLOCK) must be {self.wanted}; it is limited to {self.limit}"
+        limit = f"it is limited to {self.limit}"
+        return f"locked memory (RLIMIT_MEMLOCK) must be {self.wanted}; {limit}"
 
 
 class CommandNotStarted(Refused):

@@ -191,6 +191,17 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.ImageNotBuilt: lambda _: "if the base holds another release: name the series that fits",
     errors.NotACheckout: lambda _: "make one: pseries checkout SERIES; then cd into it",
     errors.CheckoutInvalid: lambda _: "save your work with git, then check the series out anew",
+    errors.CheckoutInTheWay: lambda _: (
+        "if it is the checkout, cd there; else give another folder: pseries checkout SERIES DIR"
+    ),
+    errors.CheckoutNotOurs: lambda e: (
+        f"run it as that user; or, as for git: git config --global --add safe.directory"
+        f" {_quoted(e.folder)}"
+    ),
+    errors.StoreGone: lambda e: (
+        f"pseries checkout {_quoted(e.series)} in another folder fetches it again; this one then"
+        " works as before"
+    ),
     errors.CheckoutBusy: lambda _: "wait for it, or end it, then run this again",
     errors.PatchNotFound: lambda _: "see what there is: pseries series -v",
     errors.NameTaken: lambda _: "give another name",
@@ -200,6 +211,20 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.InTheWay: lambda _: "move those files away, then run this again",
     errors.CommitsMoved: lambda e: (
         f"pseries refresh --all takes them over; git reset --hard {e.expected} drops them"
+    ),
+    errors.BaseChanged: lambda e: (
+        f"lock {_quoted(e.series)}, check it out anew beside this one, and bring the work over:"
+        " pseries diff there, pseries fold here"
+    ),
+    errors.GitUnfinished: lambda e: (
+        "go back: git bisect reset" if e.command == "bisect"
+        else f"git {e.command} --continue, or --abort"
+    ),
+    errors.HeadAside: lambda _: (
+        "go back: git checkout BRANCH (git branch lists them); to drop patches: pseries delete"
+    ),
+    errors.MessageRefused: lambda _: (
+        "give other words: pseries header -e, or git commit --amend where git made the commit"
     ),
     errors.CommitsUnusable: lambda _: "make them a row again with git rebase; git reflog has all",
     errors.FolderChanged: lambda _: (

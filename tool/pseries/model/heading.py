@@ -33,7 +33,7 @@ _SIMILARITY = re.compile(rb"(\d{1,3})%")
 _TRANSITIONS = (b"new file mode ", b"deleted file mode ", b"rename from ", b"old mode ")
 _TOGETHER = {b"rename from ", b"old mode "}
 """The only two of :data:`_TRANSITIONS` that one file can have at once."""
-_DECORATED = (b".orig", b"~")
+DECORATED = (b".orig", b"~")
 """Endings of the old name that git and GNU patch leave out of a plain diff's path (P04)."""
 
 
@@ -256,7 +256,7 @@ def _claim_of_sides(heading: Heading, sides: tuple[Side, Side], what: Kind, leve
 
 def _undecorated(old: bytes, new: bytes, level: int) -> bytes:
     target = filename.stripped(new, level)
-    for ending in _DECORATED:
+    for ending in DECORATED:
         if filename.stripped(old.removesuffix(ending), level) == target:
             return old.removesuffix(ending)
     return old
