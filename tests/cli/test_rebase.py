@@ -125,8 +125,8 @@ def test_what_has_to_be_read_is_named(pseries: Pseries, project: Project) -> Non
         changed(OLD, "eng/core.py", (b"handle = open(path, mode)", b"file = open(path, mode)")),
     )
     said = pseries("rebase", "--to", "2.0", *here(project))
-    if said.code == 0:
-        assert "read these before you use the series: 0001-step.patch" in said.out
+    assert said.code == 0
+    assert "read these before you use the series: 0001-step.patch" in said.out
 
 
 @pytest.mark.parametrize(
@@ -136,6 +136,17 @@ def test_one_thing_at_a_time(pseries: Pseries, moving: Project, words: tuple[str
     said = pseries("rebase", *words, *here(moving))
     assert said.code == 2
     assert "give one of --to, --continue" in said.err
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--strict", "--no-weave", "--onto-path=/tmp"])
+@pytest.mark.parametrize("mode", ["--continue", "--skip", "--abort", "--status"])
+def test_an_option_that_would_do_nothing_is_refused(
+    pseries: Pseries, clashing: Project, mode: str, option: str
+) -> None:
+    pseries("rebase", "--to", "2.0", *here(clashing))
+    said = pseries("rebase", mode, option, *here(clashing))
+    assert said.code == 2
+    assert f"{option.partition('=')[0]} goes with --to" in said.err
 
 
 @pytest.mark.parametrize(

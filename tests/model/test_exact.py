@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pseries.model import exact, symbols
+from pseries.model import exact
 from pseries.model import patch as patch_files
 from pseries.model.verdict import FileVerdict, Verdict
 
@@ -88,16 +88,3 @@ def test_never_misplaces_among_look_alikes(tmp_path: Path, seed: int) -> None:
         merged = ours.replace(body(where, *same), body(where, *same[:2], "print(data)", same[2]))
         verdict = fit(tmp_path, ours, merged, target, base, new)
         assert verdict is None or where == target
-
-
-def test_finds_the_scope_that_a_list_of_all_scopes_gives() -> None:
-    text = Path(patch_files.__file__).read_bytes() + (
-        b"class A:\n    if x:\n        @mark(\n            1)\n        async def f(self):\n"
-        b"            match x:\n                case 1:\n                    def g(): pass\n"
-    )
-    tree = symbols.parse(text)
-    assert tree is not None
-    scopes = symbols.scopes(tree)
-    for first in range(1, text.count(b"\n") + 1):
-        for last in (first, first + 2):
-            assert exact._enclosing(tree, first, last) == symbols.enclosing(scopes, first, last)

@@ -386,6 +386,58 @@ def test_git_may_do_again_what_is_merged_upstream_but_nothing_else():
     assert nothing.verdict.stops
 
 
+def body(*lines: str) -> str:
+    text = "".join(f"    {line}".rstrip() + "\n" for line in lines)
+    return f"import os\n\n\ndef run(x, kind):\n{text}"
+
+
+def test_what_git_merges_to_upstreams_own_text_is_merged_upstream(
+    judged: Callable[..., FileVerdict],
+):
+    base = body("log(x)", "check(x)", "return x", "return x", "x = load(kind)", "emit(x)")
+    theirs = swap(base, "    return x\n", "    return x\n    check(x)\n", which=1)
+    ours = body(
+        "log(x)", "x = load(kind)", "return x", "return x", "check(x)", "x = load(kind)",
+        "emit(x)", "check(x)",
+    )  # fmt: skip
+    found = judged(base, ours, theirs)
+    assert (found.verdict, text_of(found)) == (Verdict.MERGED, ours)
+    (hunk,) = found.hunks
+    assert hunk.evidence == ("upstream's m.py holds it: git merges it to upstream's own text",)
+    # one more of upstream's lines is another's: then its text proves nothing
+    fewer = swap(ours, "    check(x)\n", "", which=1)
+    assert judged(base, fewer, theirs).verdict is not Verdict.MERGED
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "renamed"),
+    [
+        pytest.param("e c l c", "+ + c l c", "+ c l c", False, id="added twice: which is it?"),
+        pytest.param("+ c c", "+ c", "+ c", True, id="a removal from what is gone"),
+        pytest.param("e + l l e", "e + + l", "e + l l", False, id="a removal at a look-alike"),
+        pytest.param("r e r", "l r", "l r e r", True, id="in a function of another name"),
+        pytest.param("l c l _ _", "l c _ e l _", "l c _ _", True, id="a removed line is there"),
+    ],
+)
+def test_what_may_be_upstreams_own_doing_is_not_merged(
+    judged: Callable[..., FileVerdict], base: str, ours: str, theirs: str, renamed: bool
+):
+    words = {"+": "x += 1", "c": "check(x)", "l": "log(x)", "e": "emit(x)", "r": "return x"}
+    first, second, third = (
+        body(*(words.get(letter, "") for letter in side.split())) for side in (base, ours, theirs)
+    )
+    if renamed:
+        second = second.replace("run", "other")
+    assert judged(first, second, third).verdict.stops
+
+
+def test_one_reading_alone_places_nothing(judged: Callable[..., FileVerdict]):
+    base = body("x += 1", "emit(x)", "x = load(kind)", "x += 1", "if x:", "    emit(x)", "emit(x)")
+    ours = swap(base, "x = load(kind)", "new(x)")
+    theirs = swap(base, "    emit(x)\n", "    emit(x)\n    emit(x)\n")
+    assert judged(base, ours, theirs).verdict is Verdict.CONFLICT
+
+
 def test_equal_blocks_in_one_function_are_ambiguous(judged: Callable[..., FileVerdict]):
     block = "    if ready:\n        step(one)\n        wait(one)\n"
     base = f"def run(ready, one):\n{block}{block}    return one\n"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from pseries.model import symbols
+import ast
+from pathlib import Path
+
+import pytest
+
+from pseries.model import faults, symbols
 
 SOURCE = b"""import os
 
@@ -55,3 +60,29 @@ def test_layout_and_comments_do_not_make_another_program():
     assert symbols.same_program(b"f(a, b)\n", b"f(\n    a,  # why\n    b,\n)\n")
     assert not symbols.same_program(b"f(a, b)\n", b"f(b, a)\n")
     assert not symbols.same_program(b"f(:\n", b"f(:\n")
+
+
+@pytest.mark.parametrize("file", [symbols.__file__, faults.__file__, ast.__file__])
+def test_nodes_at_lines_are_those_that_a_walk_finds_there(file: str) -> None:
+    text = Path(file).read_bytes() + (
+        b"class A:\n    @mark(\n        1)\n    async def f(self):\n"
+        b"        match x:\n            case {1: y, **rest}:\n                def g(): pass\n"
+    )
+    tree = symbols.parse(text)
+    assert tree is not None
+    every = list(ast.walk(tree))
+    count = text.count(b"\n")
+    for lines in ({1}, {count}, {count - 2}, {count - 5, 3}, set(range(7, count, 60)), set()):
+        found = set(map(id, symbols.nodes_at(tree, lines)))
+        for node in every:
+            first = getattr(node, "lineno", None)
+            if first is not None and any(first <= at <= (node.end_lineno or 0) for at in lines):
+                assert id(node) in found, ast.dump(node)
+        assert len(found) < len(every) / 2
+
+
+def test_the_search_for_garbage_goes_on_after_a_tree_that_is_none() -> None:
+    import gc
+
+    assert symbols.parse(b"def f(:\n# once\n") is None
+    assert gc.isenabled()

@@ -15,17 +15,21 @@ from tests.support import engine
 from pseries.errors import (
     AlreadyForRelease,
     BuiltOnOthers,
+    FolderRefused,
     NoRebase,
     RebaseInProgress,
     RebaseInvalid,
     RebaseNotStopped,
     RebaseUnresolved,
     SeriesExists,
+    SeriesNotFound,
     SeriesUnclear,
     UpstreamInvalid,
 )
 from pseries.model.rebase import Fate, Phase, Resolver
 from pseries.model.verdict import Verdict
+from pseries.upstream.release import Origin
+from pseries.upstream.store import Store
 from pseries.workflows import catalog, choice, desk
 from pseries.workflows import rebase as rebasing
 from pseries.workflows.catalog import Location
@@ -208,6 +212,31 @@ class TestNewSeries:
             moving.rebase()
         assert engine.snapshot(moving.tmp / "project") == before
 
+    @pytest.mark.parametrize("what", ["file", "link"])
+    def test_refuses_what_is_no_folder(self, moving: Project, what: str) -> None:
+        there = moving.series_dir / "eng-2.0"
+        there.write_text("mine\n") if what == "file" else there.symlink_to("/nonexistent")
+        with pytest.raises(SeriesExists, match="is no folder"):
+            moving.rebase()
+        assert rebasing.status(None, moving.location) == ()
+
+    def test_what_editors_leave_is_not_carried_and_what_is_left_is_named(
+        self, moving: Project
+    ) -> None:
+        old = moving.series_dir / "eng-1.0"
+        (old / "notes").mkdir()
+        (old / "link").symlink_to("/etc/passwd")
+        for name in ("0001-step.patch~", "series.orig", "#README.md#", ".swp", "LICENSE"):
+            (old / name).write_text("x\n")
+        report = moving.rebase()
+        names = {each.name for each in (moving.series_dir / "eng-2.0").iterdir()}
+        assert names == {
+            "series", "series.toml", "manifest.json", "LICENSE",
+            "0001-step.patch", "0002-step.patch",
+        }  # fmt: skip
+        left = "not taken over: #README.md#, .swp, 0001-step.patch~, link, notes, series.orig"
+        assert left in report.notes
+
     def test_a_dry_run_writes_nothing(self, moving: Project) -> None:
         before = engine.snapshot(moving.tmp / "project")
         report = moving.rebase(dry_run=True)
@@ -256,6 +285,22 @@ class TestNewSeries:
         report = rebasing.start(asked, moving.location, OFFLINE)
         assert outcomes(report)[1] == (Verdict.MOVED, Fate.KEPT)
         catalog.load("eng-9.0", moving.location).locked()
+        again = rebasing.start(asked, moving.location, OFFLINE)
+        assert again.unchanged
+
+    def test_a_path_does_not_take_the_place_of_a_release(self, moving: Project) -> None:
+        fork = moving.tmp / "fork"
+        engine.write(fork, OLD)
+        store = Store.open("eng")
+        stored = store.find("2.0")
+        assert stored is not None
+        with store.lock():
+            kept = store.write("5.0", stored.tree, lambda: Origin("sdist", "eng-5.0.tar.gz", ""))
+        with pytest.raises(FolderRefused, match=r"is in the store from .* as 5\.0\.post99$"):
+            rebasing.start(Asked("eng-1.0", "5.0", onto_path=fork), moving.location, OFFLINE)
+        assert store.find("5.0") == kept
+        fine = Asked("eng-1.0", "5.0.post99", onto_path=fork)
+        assert rebasing.start(fine, moving.location, OFFLINE).target == "eng-5.0.post99"
 
 
 class TestWhichSeries:
@@ -305,9 +350,23 @@ class TestWhichSeries:
         with pytest.raises(UpstreamInvalid):
             choice.version_of(tag)
 
-    def test_refuses_the_release_that_the_series_is_for(self, moving: Project) -> None:
+    def test_refuses_a_local_label(self, moving: Project) -> None:
+        with pytest.raises(UpstreamInvalid, match=r"public version: 2\.0$"):
+            moving.rebase("2.0+cu129")
+
+    @pytest.mark.parametrize("tag", ["v1.0", "1.0.0"])
+    def test_refuses_the_release_that_the_series_is_for(self, moving: Project, tag: str) -> None:
         with pytest.raises(AlreadyForRelease):
-            moving.rebase("v1.0")
+            moving.rebase(tag)
+
+    def test_latest_never_goes_down(self, moving: Project) -> None:
+        moving.rebase()
+        series = moving.series_dir / "eng-2.0"
+        toml = series / "series.toml"
+        toml.write_text(toml.read_text().replace('"2.0"', '"3.0rc1"'))
+        series.rename(moving.series_dir / "eng-3.0rc1")
+        with pytest.raises(AlreadyForRelease, match=r"is for 3\.0rc1 already"):
+            moving.rebase("latest", name="eng-3.0rc1")
 
 
 @pytest.fixture
@@ -458,6 +517,21 @@ class TestStop:
         with pytest.raises(RebaseInProgress, match=r"stopped at 0002-step\.patch"):
             clashing.rebase()
 
+    def test_a_series_may_be_named_by_its_path(self, clashing: Project) -> None:
+        path = str(clashing.series_dir / "eng-1.0")
+        assert rebasing.status(path, None) == ()
+        with pytest.raises(NoRebase):
+            rebasing.go_on(path, None, OFFLINE)
+        clashing.rebase(name=path)
+        (status,) = rebasing.status(path, None)
+        assert status.series == "eng-1.0"
+        assert rebasing.skip(path, None, OFFLINE).stopped is None
+
+    def test_nothing_is_under_way_of_a_series_that_is_there(self, clashing: Project) -> None:
+        assert rebasing.status("eng-1.0", clashing.location) == ()
+        with pytest.raises(SeriesNotFound, match=r"eng-1\.0"):
+            rebasing.status("eng-1.9", clashing.location)
+
     def test_a_lost_worktree_is_made_again(self, clashing: Project) -> None:
         report = clashing.rebase()
         assert report.stopped is not None
@@ -502,6 +576,9 @@ class TestStop:
         resolve(folder)
         (folder / "eng/net.py").unlink()
         (folder / "eng/wire.py").write_bytes(b"NEW = 1\n")
+        (folder / "eng/core.py~").write_bytes(b"an editor's\n")
+        with pytest.raises(RebaseUnresolved, match=r"eng/wire\.py: git does not know it"):
+            clashing.go_on()
         subprocess.run(["git", "add", "--sparse", "eng/wire.py"], cwd=folder, check=True)
         clashing.go_on()
         files = clashing.patched("eng-2.0", ["eng/core.py", "eng/net.py", "eng/wire.py"])

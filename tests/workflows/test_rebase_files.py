@@ -234,6 +234,17 @@ def test_an_empty_series_results_when_everything_is_in(project: Project) -> None
     series = catalog.load("eng-2.0", project.location)
     assert series.locked().patches == ()
     assert [pair.status.value for pair in report.range_diff] == ["<"]
+    project.release("1.5", OLD)
+    again = project.rebase("1.5", name="eng-2.0")
+    assert again.notes == ("eng-2.0 is empty: there was nothing to carry",)
+
+
+def test_a_series_of_skipped_patches_is_not_said_to_be_upstream(project: Project) -> None:
+    project.series(OLD, changed(OLD, "eng/core.py", READ))
+    project.release("2.0", changed(OLD, "eng/core.py", (READ[0], b"data = handle.read(7)")))
+    assert project.rebase().stopped is not None
+    done = rebasing.skip(None, project.location, OFFLINE)
+    assert done.notes == ("nothing is left in the new series: what was not upstream was skipped",)
 
 
 class TestBroken:
@@ -269,6 +280,18 @@ class TestBroken:
         outcome = only(project.rebase())
         assert (outcome.verdict, outcome.fate) == (Verdict.BROKEN, Fate.KEPT)
         assert "'LIMIT' is used, but nothing" in " ".join(outcome.files[0].evidence)
+
+    def test_a_keyword_that_upstream_renamed_elsewhere_is_told(self, project: Project) -> None:
+        """C01: the import is as it was, and the first call fails."""
+        old = {**OLD, "eng/helper.py": b"def helper(q, sm_scale=1):\n    return q\n"}
+        use = (b"LIMIT = 10\n", b"from eng.helper import helper\n\nLIMIT = helper(1, sm_scale=2)\n")
+        project.release("1.0", old)
+        project.series(old, changed(old, "eng/core.py", use))
+        project.release("2.0", changed(old, "eng/helper.py", (b"sm_scale", b"softmax_scale")))
+        outcome = only(project.rebase())
+        assert (outcome.verdict, outcome.fate) == (Verdict.BROKEN, Fate.KEPT)
+        said = " ".join(outcome.files[0].evidence)
+        assert "helper() takes other arguments: it has no parameter 'sm_scale'" in said
 
     def test_a_name_that_is_still_there_is_no_news(self, project: Project) -> None:
         assert only(self.rebased(project, b"helper")).verdict is Verdict.CLEAN

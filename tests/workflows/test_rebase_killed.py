@@ -144,6 +144,62 @@ def test_killed_while_going_on_to_the_end(stopped: Project) -> None:
             assert contents(stopped.series_dir) == wanted
 
 
+def test_killed_while_giving_up(stopped: Project) -> None:
+    root = stopped.tmp / "project"
+    waiting, series = contents(root), contents(stopped.series_dir)
+
+    def give_up() -> None:
+        rebasing.abort(None, stopped.location)
+
+    total = killed_at(10**6, root, give_up)
+    assert total > 2
+    assert contents(root) == series_of(series)
+    for moment in moments(total):
+        forget(stopped, waiting)
+        killed_at(moment, root, give_up)
+        assert contents(stopped.series_dir) == series
+        try:
+            give_up()
+        except NoRebase:  # only the tidying up was left
+            assert stopped.rebase().stopped is not None
+            give_up()
+        assert contents(root) == series_of(series)
+
+
+def series_of(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the files of a whole project that has nothing but these series."""
+    return {f"series/{name}": data for name, data in files.items()}
+
+
+def test_killed_while_leaving_a_patch_out(clashing: Project) -> None:
+    clashing.rebase()
+    root = clashing.tmp / "project"
+    waiting, series = contents(root), contents(clashing.series_dir)
+
+    def leave_out() -> None:
+        rebasing.skip(None, clashing.location, OFFLINE)
+
+    total = killed_at(10**6, root, leave_out)
+    wanted = contents(clashing.series_dir)
+    for number, moment in enumerate(moments(total)):
+        forget(clashing, waiting)
+        killed_at(moment, root, leave_out)
+        try:
+            (status,) = rebasing.status(None, clashing.location)
+        except ValueError:  # it was finished, only the tidying up was not
+            assert contents(clashing.series_dir) == wanted
+            continue
+        if number % 2:
+            rebasing.abort(None, clashing.location)
+            assert contents(clashing.series_dir) == series
+        elif any(decision.skipped for decision in status.decisions):
+            clashing.go_on()
+            assert contents(clashing.series_dir) == wanted
+        else:
+            leave_out()
+            assert contents(clashing.series_dir) == wanted
+
+
 def test_abort_leaves_what_somebody_changed_since(stopped: Project) -> None:
     root = stopped.tmp / "project"
     total = killed_at(10**6, root, lambda: None)

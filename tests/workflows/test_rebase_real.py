@@ -7,7 +7,9 @@ engine is what they touch themselves.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import tarfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -19,12 +21,15 @@ from tests.conftest import CACHE, REPOSITORY_SERIES
 from pseries.git import merge
 from pseries.model.layout import Layout
 from pseries.model.rebase import Fate
-from pseries.upstream import index, settings
+from pseries.upstream import imports, index, settings
 from pseries.upstream.release import Origin, Release
+from pseries.upstream.store import Store
 from pseries.workflows import catalog, successor
+from pseries.workflows import rebase as rebasing
 from pseries.workflows.carry import Rules
 from pseries.workflows.lock import touched
 from pseries.workflows.march import Route, Ruling, Step, march
+from pseries.workflows.rebase import Asked, Means, Report
 
 if TYPE_CHECKING:
     from pseries.git.merge import MergeStore
@@ -182,3 +187,59 @@ def test_going_up_and_down_again_gives_the_same_patches(
     texts = successor.patch_texts([step.grown for step in steps if step.grown], store)
     old = catalog.load("vllm-0.26.0", REPOSITORY_SERIES)
     assert texts == [patch.data for patch in old.patches]
+
+
+@pytest.fixture
+def carry_onto(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, Path, str, Path], Report]:
+    """Return ``carry_onto(series, its release, version, release)``: releases come from folders."""
+    monkeypatch.setenv("PSERIES_CACHE", str(tmp_path / "cache"))
+    location = catalog.Location(tmp_path / "series", "the test's")
+    location.folder.mkdir()
+
+    def carry(name: str, old: Path, version: str, new: Path) -> Report:
+        series = catalog.load(name, REPOSITORY_SERIES)
+        upstream = series.spec.upstream
+        store = Store.open(upstream.distribution)
+        with store.lock():
+            imports.add_folder(store, upstream.version, old, upstream.root)
+        shutil.copytree(series.folder, location.folder / name)
+        asked = Asked(name, version, onto_path=new)
+        return rebasing.start(asked, location, Means(offline=True))
+
+    return carry
+
+
+def unpacked(version: str, folder: Path) -> Path:
+    with index.Client(settings.configured()) as client:
+        listed = client.project("vllm").release(version)
+        sdist = next(file for file in listed if file.artefact.kind == "sdist")
+        with tarfile.open(client.download(sdist, CACHE / "files")) as archive:
+            archive.extractall(folder, filter="data")
+    return folder / f"vllm-{version}"
+
+
+def test_an_unpacked_sdist_serves_as_the_release(
+    index_reachable: None,
+    carry_onto: Callable[[str, Path, str, Path], Report],
+    tmp_path: Path,
+) -> None:
+    old, new = (unpacked(version, tmp_path) for version in ("0.26.0", "0.27.0"))
+    report = carry_onto("vllm-0.26.0", old, "0.27.0", new)
+    assert report.stopped is None
+    committed = catalog.load("vllm-0.27.0", REPOSITORY_SERIES)
+    carried = catalog.load(report.folder, None)
+    assert [each.data for each in carried.patches] == [each.data for each in committed.patches]
+    files = [[file[:6] for file in each.files] for each in committed.locked().patches]
+    assert [[file[:6] for file in each.files] for each in carried.locked().patches] == files
+
+
+def test_an_installed_tree_serves_as_the_release(
+    carry_onto: Callable[[str, Path, str, Path], Report], installed: Callable[[str, str], Path]
+) -> None:
+    old, new = (installed("sglang", version) for version in ("0.5.15", "0.5.16"))
+    report = carry_onto("sglang-0.5.15", old, "0.5.16", new)
+    (outcome,) = report.patches
+    assert (outcome.fate, str(outcome.verdict)) == (Fate.DROPPED, "merged upstream")
+    assert catalog.load(report.folder, None).locked().patches == ()

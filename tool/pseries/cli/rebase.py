@@ -76,6 +76,10 @@ def rebase(
         raise typer.BadParameter(
             f"give one of --to, --continue, --skip, --abort, --status, not {said}"
         )
+    beside = [name for name, given in (("--onto-path", onto_path is not None), ("--strict", strict),
+              ("--dry-run", dry_run), ("--no-weave", no_weave)) if given]  # fmt: skip
+    if beside and not to:
+        raise typer.BadParameter(f"{beside[0]} goes with --to; {modes[0]} does as was begun")
     location = catalog.locate(series_dir)
     if status:
         _print_status(rebasing.status(series, location), json=json)

@@ -13,22 +13,25 @@ import zlib
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pseries.errors import GitFailed
 from pseries.git import objects, process
-from pseries.git.objects import Entry
+from pseries.git.pack import Pack
 from pseries.model import paths
 from pseries.model.verdict import Labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pseries.git.objects import Objects, Tree
     from pseries.model.patch import Patch
     from pseries.model.splice import File
+
+    _Put = Callable[[bytes, bytes], str]
 
 NEEDED = (2, 38)
 """``merge-tree --write-tree`` is from git 2.38; its ``--merge-base``, from 2.40, is not used."""
@@ -42,6 +45,8 @@ _MERGE_SETTINGS = (
 )  # fmt: skip
 _FOUND, _NOT_FOUND = 0, 1
 _SHORTEST_ID = 7
+_FEW = 16
+"""Files that are stored each as a loose object; more of them go into a pack."""
 _PAIR = re.compile(rb"^[0-9a-f]{40} [0-9a-f]{40}\n", re.MULTILINE)
 _RENAME = re.compile(rb":[0-7]{6} [0-7]{6} [0-9a-f]{40} [0-9a-f]{40} R(\d{3})")
 
@@ -61,6 +66,10 @@ class Merged:
 
     data: bytes
     clean: bool
+
+
+_Raw = tuple[bytes, bool, tuple[str, str, str]]
+"""A merge as git made it: the text, whether it is clean, and the commits ours, base, theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +145,7 @@ class MergeStore:
 
     def __init__(self, store: Objects) -> None:
         self._store = store
+        self._prepared: dict[Sides, _Raw] = {}
         self.git_dir = store.git_dir
 
     def _git(
@@ -165,25 +175,37 @@ class MergeStore:
 
     def tree_of(self, files: Mapping[str, File]) -> str:
         """Store files, git mode and bytes by path, and return the id of the tree of them."""
-        return self._tree(
-            {path: Entry(mode, self.blob(data)) for path, (mode, data) in files.items()}
-        )
+        return self.trees_of([files])[0]
 
-    def _tree(self, entries: Mapping[str, Entry]) -> str:
+    def trees_of(self, trees: Sequence[Mapping[str, File]]) -> list[str]:
+        """Store trees, each as :meth:`tree_of` does, and return their ids."""
+        with self._writing(sum(map(len, trees))) as put:
+            return [self._tree(files, put) for files in trees]
+
+    @contextmanager
+    def _writing(self, count: int) -> Iterator[_Put]:
+        """Give a function that stores objects; ``count`` files or more than a few share a pack."""
+        if count <= _FEW:
+            yield partial(write_loose, self.git_dir)
+            return
+        with Pack(self.git_dir, durable=False) as pack:
+            yield lambda kind, content: pack.add(kind, content).hex()
+
+    def _tree(self, files: Mapping[str, File], put: _Put) -> str:
         rows: dict[bytes, bytes] = {}
-        folders: dict[str, dict[str, Entry]] = {}
-        for path, entry in entries.items():
+        folders: dict[str, dict[str, File]] = {}
+        for path, (mode, data) in files.items():
             name, slash, rest = path.partition("/")
             if slash:
-                folders.setdefault(name, {})[rest] = entry
+                folders.setdefault(name, {})[rest] = mode, data
             else:
                 raw = paths.encode(name)
-                rows[raw] = b"%o %s\0%s" % (entry.mode, raw, bytes.fromhex(entry.blob))
+                rows[raw] = b"%o %s\0%s" % (mode, raw, bytes.fromhex(put(b"blob", data)))
         for name, content in folders.items():
             raw = paths.encode(name)
             # git sorts a folder as if its name ended in a slash (base_name_compare)
-            rows[raw + b"/"] = b"40000 %s\0%s" % (raw, bytes.fromhex(self._tree(content)))
-        return write_loose(self.git_dir, b"tree", b"".join(rows[key] for key in sorted(rows)))
+            rows[raw + b"/"] = b"40000 %s\0%s" % (raw, bytes.fromhex(self._tree(content, put)))
+        return put(b"tree", b"".join(rows[key] for key in sorted(rows)))
 
     # --- merging ------------------------------------------------------------------------------
 
@@ -193,22 +215,32 @@ class MergeStore:
         ``git merge-tree`` rather than ``git merge-file``: only the former compares by histogram
         before git 2.44, which tears fewer unrelated lines apart.
         """
+        self.prepare(sides)
+        found = [self._prepared[each] for each in sides]
+        for each in set(sides):  # nobody asks twice, and texts are large
+            del self._prepared[each]
+        return [
+            Merged(data if clean else _labelled(data, commits, labels), clean)
+            for data, clean, commits in found
+        ]
+
+    def prepare(self, sides: Iterable[Sides]) -> None:
+        """Merge texts that will be asked for, so that :meth:`merge` has them: once each."""
+        wanted = [each for each in dict.fromkeys(sides) if each not in self._prepared]
+        self._prepared.update(zip(wanted, self._merge(wanted), strict=True))
+
+    def _merge(self, sides: Sequence[Sides]) -> list[_Raw]:
         if not sides:
             return []
         names = [f"{number:06}" for number in range(len(sides))]
-        trees = [
-            self._tree(
-                {
-                    name: Entry(0o100644, self.blob(text))
-                    for name, text in zip(names, texts, strict=True)
-                }
-            )
+        trees = self.trees_of([
+            {name: (0o100644, text) for name, text in zip(names, texts, strict=True)}
             for texts in (
                 [side.base for side in sides],
                 [side.ours for side in sides],
                 [side.theirs for side in sides],
             )
-        ]
+        ])  # fmt: skip
         base = write_commit(self.git_dir, trees[0], b"")
         ours, theirs = (write_commit(self.git_dir, tree, b"", base) for tree in trees[1:])
         said = self._git(
@@ -219,10 +251,9 @@ class MergeStore:
         merged = self._in_order(tree.decode("ascii"), names)
         stopped = {paths.decode(name) for name in conflicts if name}
         return [
-            Merged(data, True) if name not in stopped
-            else Merged(_labelled(data, (ours, base, theirs), labels), False)
+            (data, name not in stopped, (ours, base, theirs))
             for name, data in zip(names, merged, strict=True)
-        ]  # fmt: skip
+        ]
 
     def _in_order(self, tree: str, names: Sequence[str]) -> list[bytes]:
         wanted = [f"{tree}:{name}" for name in names]

@@ -165,10 +165,28 @@ class Objects:
         return self._entries()
 
     def apply_each(self, tree: Tree, series: Sequence[Patch]) -> list[Tree]:
-        """Return the tree after each patch; raises as :meth:`apply` does."""
+        """Return the tree after each patch; raises as :meth:`apply` does.
+
+        Patches in a row that touch no file twice go through one process: what each of them did is
+        still to be seen afterwards.
+        """
         self.compare_readings(series)
         self._load(tree)
-        return self._one_by_one(series)
+        trees: list[Tree] = []
+        for strip, batch in _apart(series):
+            if self._apply(strip, [patch.diff for patch in batch]).status != 0:
+                trees += self._one_by_one(batch)
+                continue
+            before, after = trees[-1] if trees else tree, self._entries()
+            for patch in batch:
+                before = dict(before)
+                for path in patch.paths:
+                    before.pop(path, None)
+                    if path in after:
+                        before[path] = after[path]
+                trees.append(before)
+            trees[-1] = after
+        return trees
 
     def _one_by_one(self, series: Sequence[Patch]) -> list[Tree]:
         trees = []
@@ -249,6 +267,20 @@ class Objects:
         return found
 
 
+def _apart(series: Sequence[Patch]) -> Iterator[tuple[int, list[Patch]]]:
+    """Yield runs of patches of one strip level in which no two touch the same file."""
+    batch: list[Patch] = []
+    seen: frozenset[str] = frozenset()
+    for patch in series:
+        if batch and (patch.strip != batch[0].strip or not seen.isdisjoint(patch.paths)):
+            yield batch[0].strip, batch
+            batch, seen = [], frozenset()
+        batch.append(patch)
+        seen |= patch.paths
+    if batch:
+        yield batch[0].strip, batch
+
+
 def _batch(output: bytes, wanted: Sequence[str]) -> Iterator[bytes]:
     """Cut the output of ``cat-file --batch`` into contents (git-cat-file(1), BATCH OUTPUT)."""
     at = 0
@@ -290,7 +322,7 @@ def scratch(borrowed: Path | None = None) -> Iterator[Objects]:
     folder = Path(tempfile.mkdtemp(prefix="pseries-"))
     try:
         git_dir = folder / "git"
-        for name in ("objects/info", "refs"):
+        for name in ("objects/info", "objects/pack", "refs"):
             (git_dir / name).mkdir(parents=True)
         (git_dir / "HEAD").write_text("ref: refs/heads/none\n")
         if borrowed is not None:

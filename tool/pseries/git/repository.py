@@ -140,6 +140,24 @@ class Repository:
         return _repo_class()(self.git_dir, expand_vars=False)
 
 
+def remote_tags(
+    address: str,
+    login: tuple[str, str] | None = None,
+    *,
+    certificates: str = "",
+    proxy: str = "",
+) -> tuple[str, ...]:
+    """Return the names of the tags of a repository; arguments and errors as for a fetch."""
+    address = checked_address(address)
+    said = process.run(
+        ["-c", "protocol.version=2", "-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=30",
+         "ls-remote", "--quiet", "--tags", "--refs", "--end-of-options", address],
+        git_dir=None, extra=_way_out(certificates, proxy) | _login(address, login), network=True,
+    )  # fmt: skip
+    rows = said.stdout.decode("utf-8", "replace").split("\n")
+    return tuple(row.partition("\trefs/tags/")[2] for row in rows if "\trefs/tags/" in row)
+
+
 # --- shapes -----------------------------------------------------------------------------------
 
 

@@ -8,7 +8,6 @@ not; and git comes to the same bytes. Whatever is not as plain goes to :mod:`pse
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from pseries.model.hunk import Hunk
 
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LEAST = 2
 """Lines around a change that say something: a single one, or blank ones, may be there by chance."""
 
@@ -47,42 +45,20 @@ def fit(
     if placed is None or splice.apply(ours, placed) != merged:
         return None
     python = source.is_python(paths[1])
-    tree = symbols.parse(merged) if python else None
-    if python and tree is None:
+    scopes = symbols.scopes_in(merged) if python else None
+    if python and scopes is None:
         return None
     verdicts = []
     for number, (old, new) in enumerate(zip(hunks, placed, strict=True), 1):
         symbol = None
-        if tree is not None:
+        if scopes is not None:
             added = splice.added_lines(new)  # what only removes leaves no line to look up
-            symbol = None if added is None else _enclosing(tree, *added)
+            symbol = None if added is None else symbols.enclosing(scopes, *added)
             if symbol is None or symbol != recorded[number - 1]:
                 return None
         verdicts.append(_verdict(number, old, new, paths, symbol))
     worst = overall(each.verdict for each in verdicts)
     return FileVerdict(*paths, worst, merged, tuple(verdicts))
-
-
-def _enclosing(tree: ast.Module, first: int, last: int) -> str:
-    """Return what :func:`pseries.model.symbols.enclosing` does, looking only where the lines are.
-
-    To list every scope of a large file takes longer than all the rest of its rebase.
-    """
-    name: list[str] = []
-    pending: list[ast.AST] = [tree]
-    while pending:
-        node = pending.pop()
-        for child in ast.iter_child_nodes(node):
-            begin, end = getattr(child, "lineno", 0), getattr(child, "end_lineno", None)
-            if isinstance(child, _SCOPES):
-                begin = min([begin, *(mark.lineno for mark in child.decorator_list)])
-            if end is None or not begin <= first <= last <= end:
-                if not isinstance(child, ast.match_case):  # the one statement part without lines
-                    continue
-            elif isinstance(child, _SCOPES):
-                name.append(child.name)
-            pending.append(child)
-    return ".".join(name)
 
 
 def _placed(ours: bytes, hunks: Sequence[Hunk]) -> list[Hunk] | None:

@@ -98,6 +98,12 @@ class Patch:
         """
         return b"".join(section.diff for section in self.sections)
 
+    @property
+    def paths(self) -> frozenset[str]:
+        """Every canonical path that it reads or writes."""
+        names = (path for section in self.sections for path in (section.old, section.new))
+        return frozenset(path for path in names if path is not None)
+
 
 def parse(name: str, data: bytes, strip: int = 1) -> Patch:
     """Read a patch file.

@@ -88,12 +88,15 @@ def version_for(
     """Return the version that a series is to be carried to.
 
     Raises:
-        UpstreamInvalid: the tag holds no version.
+        UpstreamInvalid: the tag holds no version, or one with a local label.
         ReleaseNotFound: there is no newest release.
         IndexUnreachable: the index cannot be asked for the newest one.
     """
     if tag != LATEST:
-        return str(version_of(tag))
+        version = version_of(tag)
+        if version.local:
+            raise UpstreamInvalid("tag", tag, f"a series is for a public version: {version.public}")
+        return str(version)
     distribution = series.spec.upstream.distribution
     known = _stored(distribution) if offline else _listed(distribution, index_url)
     finals = [version for version in known if not version.is_prerelease]

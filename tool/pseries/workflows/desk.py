@@ -217,12 +217,20 @@ def find(series_dir: Path, name: str | None) -> Desk:
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Return the plain files of a series folder by name; hidden ones are not part of it."""
+    """Return the plain files of a series folder by name.
+
+    Hidden ones are not part of it, nor is what editors and ``patch`` leave behind.
+    """
     return {
         file.name: file.read_bytes()
         for file in sorted(folder.iterdir())
-        if file.is_file() and not file.is_symlink() and not file.name.startswith(".")
+        if file.is_file() and not file.is_symlink() and not is_scrap(file.name)
     }
+
+
+def is_scrap(name: str) -> bool:
+    """Say whether a file is hidden, or what an editor or ``patch`` leaves behind."""
+    return name.startswith((".", "#")) or name.endswith(("~", ".bak", ".orig", ".rej"))
 
 
 def content_digest(path: Path) -> str:

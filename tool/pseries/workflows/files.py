@@ -7,6 +7,10 @@ import tempfile
 from pathlib import Path
 
 
+SCRAP = 8
+"""Letters that :mod:`tempfile` ends a name with: a file is written as ``.NAME.XXXXXXXX`` first."""
+
+
 def replace_file(path: Path, data: bytes, by_way_of: Path | None = None) -> None:
     """Write a file so that it has its old or its new content at any moment, also after a crash.
 

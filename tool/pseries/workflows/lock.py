@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from pseries.git.objects import Objects
+    from pseries.git.objects import Objects, Tree
     from pseries.model.manifest import ArtefactRecord, FileImage
-    from pseries.model.patch import Patch, Section
+    from pseries.model.patch import Hunk, Patch, Section
     from pseries.model.series import Series
     from pseries.model.splice import File
 
@@ -42,13 +42,7 @@ class ReleaseTree(NamedTuple):
 
 def touched(patches: Iterable[Patch]) -> frozenset[str]:
     """Return every canonical path that a patch reads or writes."""
-    return frozenset(
-        path
-        for patch in patches
-        for section in patch.sections
-        for path in (section.old, section.new)
-        if path is not None
-    )
+    return frozenset(path for patch in patches for path in patch.paths)
 
 
 def lock(
@@ -57,6 +51,7 @@ def lock(
     artefacts: Sequence[ArtefactRecord],
     shipped: Mapping[str, Mapping[str, bytes]],
     beneath: Sequence[Series] = (),
+    earlier: Manifest | None = None,
 ) -> Manifest:
     """Apply the series to the release in a scratch tree and return the manifest of it.
 
@@ -67,26 +62,29 @@ def lock(
         shipped: by artefact file name, the touched files as that artefact holds them, by
             canonical path; where those bytes differ from the release tree's, both are recorded.
         beneath: the series that this one is made on top of, in the order in which they go on.
+        earlier: the manifest of a series that this one was carried from: where a file is the same
+            before and after, so are the symbols of its hunks.
 
     Raises:
         DoesNotApply: with every patch and hunk that does not fit at its recorded line.
         ReadingsDiffer: git and we read a patch differently, or get different bytes from it.
         PatchRejected: git refuses a patch that we can read.
     """
-    earlier = tuple(patch for each in beneath for patch in each.patches)
+    below = tuple(patch for each in beneath for patch in each.patches)
     with objects.scratch(release.git_dir) as store:
-        released = store.files(store.pick(release.tree, touched((*earlier, *series.patches))))
+        released = store.pick(release.tree, touched((*below, *series.patches)))
         _refuse_misread(series.patches)
-        states = _states(series, _on_top_of(earlier, released, store), store)
+        states = _states(series, _on_top_of(below, released, store), store)
         others = {
-            artefact: _states(
-                series,
-                _on_top_of(earlier, {**released, **_with_modes(files, released)}, store),
-                store,
-            )
+            artefact: _states(series, _on_top_of(below, {**released, **differing}, store), store)
             for artefact, files in shipped.items()
-            if any(path in released and released[path][1] != data for path, data in files.items())
+            if (differing := _otherwise(files, released, store))
         }
+    known: dict[tuple[object, ...], tuple[HunkRecord, ...]] = {
+        (*file[:5], *(each[:2] for each in file.hunks)): file.hunks
+        for patch in (earlier.patches if earlier is not None else ())
+        for file in patch.files
+    }
     upstream = series.spec.upstream
     return Manifest(
         series=series.name,
@@ -100,18 +98,23 @@ def lock(
             artefacts=tuple(sorted(artefacts, key=lambda artefact: artefact.filename)),
         ),
         patches=tuple(
-            _patch_record(patch, number, states, others)
+            _patch_record(patch, number, states, others, known)
             for number, patch in enumerate(series.patches)
         ),
     )
 
 
-def _on_top_of(earlier: Sequence[Patch], files: Files, store: Objects) -> Files:
-    return store.files(store.apply(store.add(files), earlier)) if earlier else files
+def _on_top_of(below: Sequence[Patch], tree: Tree, store: Objects) -> Tree:
+    return store.apply(tree, below) if below else tree
 
 
-def _with_modes(files: Mapping[str, bytes], pristine: Files) -> Files:
-    return {path: (pristine[path][0], data) for path, data in files.items() if path in pristine}
+def _otherwise(shipped: Mapping[str, bytes], released: Tree, store: Objects) -> Tree:
+    """Return those files of the release that an artefact holds with other bytes."""
+    return store.add({
+        path: (released[path].mode, data)
+        for path, data in shipped.items()
+        if path in released and manifests.blob_id(data) != released[path].blob
+    })  # fmt: skip
 
 
 def _refuse_misread(patches: Sequence[Patch]) -> None:
@@ -120,21 +123,31 @@ def _refuse_misread(patches: Sequence[Patch]) -> None:
             raise ReadingsDiffer(patch.name, problems)
 
 
-def _states(series: Series, pristine: Files, store: Objects) -> list[Files]:
+def _states(series: Series, tree: Tree, store: Objects) -> list[Files]:
     """Return the touched files before the first patch and after each, agreed on by both engines."""
+    pristine = store.files(tree)
     opaque = any(section.binary for patch in series.patches for section in patch.sections)
     ours = None if opaque else _own_states(series, pristine)  # only git reads a binary change
-    trees = store.apply_each(store.add(pristine), series.patches)
+    trees = store.apply_each(tree, series.patches)
     # Each content once, however many patches it stays the same through.
-    contents = store.read(entry.blob for tree in trees for entry in tree.values())
+    contents = {tree[path].blob: data for path, (_, data) in pristine.items()}
+    blobs = {entry.blob for after in trees for entry in after.values()}
+    contents |= store.read(blobs - contents.keys())
     states: list[Files] = [pristine]
-    for tree in trees:
-        states.append({path: (entry.mode, contents[entry.blob]) for path, entry in tree.items()})
+    for patch, after in zip(series.patches, trees, strict=True):
+        state = dict(states[-1])
+        for path in patch.paths:
+            state.pop(path, None)
+            if (entry := after.get(path)) is not None:
+                state[path] = entry.mode, contents[entry.blob]
+        states.append(state)
     for patch, mine, theirs in zip(series.patches, ours or states[1:], states[1:], strict=True):
         if differing := _differing(touched((patch,)), mine, theirs):
             raise ReadingsDiffer(patch.name, differing)
-    if ours and (odd := _differing(ours[-1].keys() | states[-1].keys(), ours[-1], states[-1])):
-        raise ReadingsDiffer(series.patches[-1].name, odd)
+    if ours:
+        last = {path: (mode, contents[blob]) for path, (mode, blob) in trees[-1].items()}
+        if odd := _differing(ours[-1].keys() | last.keys(), ours[-1], last):
+            raise ReadingsDiffer(series.patches[-1].name, odd)
     return states
 
 
@@ -164,7 +177,11 @@ def _differing(where: Iterable[str], mine: Files, theirs: Files) -> tuple[Proble
 
 
 def _patch_record(
-    patch: Patch, number: int, states: list[Files], others: Mapping[str, list[Files]]
+    patch: Patch,
+    number: int,
+    states: list[Files],
+    others: Mapping[str, list[Files]],
+    known: Mapping[tuple[object, ...], tuple[HunkRecord, ...]],
 ) -> PatchRecord:
     before, after = states[number], states[number + 1]
     records = []
@@ -175,18 +192,11 @@ def _patch_record(
             for artefact, other in sorted(others.items())
             if (found := _images(section, other[number], other[number + 1])) != images
         )
-        renamed = section.kind is patch_files.Kind.RENAME
-        records.append(
-            FileRecord(
-                path=section.path,
-                kind=section.kind.value,
-                source=section.old if renamed else None,
-                before=images[0],
-                after=images[1],
-                hunks=tuple(_hunk_records(section, before, after)),
-                variants=variants,
-            )
-        )
+        source = section.old if section.kind is patch_files.Kind.RENAME else None
+        name = section.path, section.kind.value, source
+        spans = [_spans(hunk) for hunk in section.hunks]
+        hunks = known.get((*name, *images, *spans)) or _hunk_records(section, before, after)
+        records.append(FileRecord(*name, *images, tuple(hunks), variants))
     return PatchRecord(patch.name, patch.strip, sha256(patch.data), tuple(records))
 
 
@@ -201,13 +211,11 @@ def _image(path: str | None, files: Files) -> FileImage | None:
 
 
 def _hunk_records(section: Section, before: Files, after: Files) -> list[HunkRecord]:
-    old = symbols.scopes_of(section.old, before)
     new = symbols.scopes_of(section.new, after)
-    return [
-        HunkRecord(
-            (hunk.old_start, hunk.old_count),
-            (hunk.new_start, hunk.new_count),
-            splice.symbol_of(hunk, old, new),
-        )
-        for hunk in section.hunks
-    ]
+    added = new is not None and all(map(splice.added_lines, section.hunks))
+    old = None if added else symbols.scopes_of(section.old, before)  # parsing takes its time
+    return [HunkRecord(*_spans(hunk), splice.symbol_of(hunk, old, new)) for hunk in section.hunks]
+
+
+def _spans(hunk: Hunk) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (hunk.old_start, hunk.old_count), (hunk.new_start, hunk.new_count)

@@ -15,7 +15,7 @@ from pseries.model import faults, paths, source, splice
 from pseries.model import patch as patch_files
 from pseries.model.layout import Layout, Placement
 from pseries.model.rebase import Fate, PatchOutcome, Resolver
-from pseries.workflows.carry import Ground, Standing, carry
+from pseries.workflows.carry import Ground, Standing, carry, expected
 from pseries.workflows.lock import touched
 from pseries.workflows.successor import Grown
 
@@ -136,6 +136,7 @@ def march(
     ground = Ground(store, (route.old.tree, route.new.tree), route.root, wanted, symbols)
     base = _old_side(route, ground, _unseen(route, store))
     standing = Standing(_on_top(route.new_beneath, ground))
+    store.prepare(expected(base.patches, base.states, ground, standing))
     steps: list[Step] = []
     for number, patch in enumerate(base.patches):
         sides = base.states[number], base.states[number + 1]
@@ -393,10 +394,8 @@ class _Walker:
         """Return what upstream changed in a file, as hunks of a diff."""
         if conflict.base is None or conflict.ours is None:
             return ()
-        trees = [
-            self.ground.store.tree_of({"file": (0o100644, side[1])})
-            for side in (conflict.base, conflict.ours)
-        ]
+        sides = conflict.base, conflict.ours
+        trees = self.ground.store.trees_of([{"file": (0o100644, data)} for _, data in sides])
         (diff,) = self.ground.store.diffs([(trees[0], trees[1])])
         return patch_files.parse("upstream", diff).sections[0].hunks if diff else ()
 

@@ -8,6 +8,7 @@ worktree for the patch that stopped.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from pseries.errors import (
     AlreadyForRelease,
     BuiltOnOthers,
     DoesNotApply,
+    FolderRefused,
     NoRebase,
     Problem,
     RebaseInProgress,
@@ -25,12 +27,13 @@ from pseries.errors import (
 )
 from pseries.git import merge, worktree
 from pseries.model import manifest as manifests
-from pseries.model import patch as patch_files
 from pseries.model import paths, rebase
+from pseries.model import series as series_model
 from pseries.model.rebase import Creation, Fate, Plan, ResolvedFile, Stop
-from pseries.upstream.store import Store
 from pseries.workflows import catalog, choice, desk, successor
+from pseries.workflows import release as releases
 from pseries.workflows.carry import Rules
+from pseries.workflows.catalog import Location
 from pseries.workflows.desk import Desk
 from pseries.workflows.march import Route, Ruling, march, problems_in
 from pseries.workflows.range_diff import range_diff
@@ -38,12 +41,12 @@ from pseries.workflows.range_diff import range_diff
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pseries.model.patch import Patch
+    from pseries.model.manifest import Manifest
     from pseries.model.rebase import Decision, PatchOutcome, Phase, State
     from pseries.model.series import Series
     from pseries.upstream.fetch import Report as Told
     from pseries.upstream.release import Progress, Release
-    from pseries.workflows.catalog import Location
+    from pseries.upstream.store import Store
     from pseries.workflows.march import ConflictPlace, Halt, Step
     from pseries.workflows.range_diff import Pair
 
@@ -159,8 +162,10 @@ def start(asked: Asked, location: Location | None, means: Means) -> Report:
         version = choice.version_for(
             series, asked.to, offline=means.offline, index_url=means.index_url
         )
-        if version == series.spec.upstream.version:
-            raise AlreadyForRelease(series.name, version)
+        own = series.spec.upstream.version
+        there, here = choice.version_of(version), choice.version_of(own)
+        if there == here or (asked.to == choice.LATEST and there < here):
+            raise AlreadyForRelease(series.name, own)
         tag = successor.tag_of(series, version, asked.to)
         job = _job(series, location, means, (version, tag), asked.onto_path)
         state = rebase.begin(
@@ -187,7 +192,7 @@ def go_on(name: str | None, location: Location | None, means: Means) -> Report:
         RebaseUnresolved: markers or syntax errors remain; each with its place.
         RebaseInvalid: the series or a release is not what it was at the beginning.
     """
-    place = desk.find(_folder_of(location), name)
+    place = _place(name, location)
     with place.lock():
         state, job = _resume(place, location, means)
         if state.stop is not None and place.worktree(state.stop.worktree).is_dir():
@@ -198,7 +203,7 @@ def go_on(name: str | None, location: Location | None, means: Means) -> Report:
 
 def skip(name: str | None, location: Location | None, means: Means) -> Report:
     """Leave out the patch that stopped, and go on; raises as :func:`go_on` does."""
-    place = desk.find(_folder_of(location), name)
+    place = _place(name, location)
     with place.lock():
         state, job = _resume(place, location, means)
         state = rebase.skipped(state)
@@ -208,7 +213,7 @@ def skip(name: str | None, location: Location | None, means: Means) -> Report:
 
 def abort(name: str | None, location: Location | None) -> Aborted:
     """Give a rebase up: everything is as it was before. Raises :class:`NoRebase`."""
-    place = desk.find(_folder_of(location), name)
+    place = _place(name, location)
     with place.lock():
         try:
             state = place.load()
@@ -221,11 +226,14 @@ def abort(name: str | None, location: Location | None) -> Aborted:
 
 def status(name: str | None, location: Location | None) -> tuple[Status, ...]:
     """Return the rebases that are under way: of one series, or all."""
-    folder = _folder_of(location)
-    names = [name] if name is not None else desk.under_way(folder)
+    folder, name = _whose(name, location)
+    names = desk.under_way(folder)
+    if name is not None and name not in names:
+        catalog.folder_of(name, Location(folder, ""))  # none of that name is no answer
+        return ()
     found = []
-    for each in names:
-        place = desk.find(folder, each)
+    for each in names if name is None else [name]:
+        place = Desk(folder, each)
         if (state := place.load()) is not None:
             stop = state.stop or Stop("", "", ())
             tree = str(place.worktree(stop.worktree)) if stop.worktree else ""
@@ -243,10 +251,18 @@ def status(name: str | None, location: Location | None) -> tuple[Status, ...]:
     return tuple(found)
 
 
-def _folder_of(location: Location | None) -> Path:
+def _place(name: str | None, location: Location | None) -> Desk:
+    return desk.find(*_whose(name, location))
+
+
+def _whose(name: str | None, location: Location | None) -> tuple[Path, str | None]:
+    """Return the folder of the series folders and the series' name, which may come as a path."""
+    if name is not None and os.sep in name:
+        folder = Path(name).resolve()
+        return folder.parent, folder.name
     if location is None:
-        raise NoRebase("")
-    return location.folder.resolve()
+        raise NoRebase(name or "")
+    return location.folder.resolve(), name
 
 
 def _resume(place: Desk, location: Location | None, means: Means) -> tuple[State, _Job]:
@@ -275,7 +291,12 @@ def _resolution(stop: Stop, place: Desk) -> tuple[ResolvedFile, ...]:
     """Read what a person made of a patch that stopped."""
     folder = place.worktree(stop.worktree)
     edited = worktree.read(folder)
-    problems = (*problems_in(edited.changed), *_parted(edited.changed))
+    unknown = (
+        Problem(paths.display(path), "git does not know it: git add --sparse it, or remove it")
+        for path in edited.untracked
+        if not desk.is_scrap(path.rpartition("/")[2])
+    )
+    problems = (*problems_in(edited.changed), *_parted(edited.changed), *unknown)
     if problems:
         raise RebaseUnresolved(stop.patch, str(folder), problems)
     return tuple(
@@ -339,42 +360,24 @@ def _job(
 
 def _fetched(series: Series, means: Means) -> tuple[Store, Release]:
     """Return the store of a series' distribution and its release, fetched if it is not there."""
-    upstream = series.spec.upstream
-    store = Store.open(upstream.distribution)
-    manifest = series.manifest
-    pins = {} if manifest is None else {a.filename: a.sha256 for a in manifest.upstream.artefacts}
-    found = store.find(upstream.version)
-    if found is not None and _fits(found, upstream.root, pins):
-        return store, found
-    # the code that reads archives takes as long to import as a small rebase to run
-    from pseries.upstream import fetch as fetching  # noqa: PLC0415
-    from pseries.upstream import settings  # noqa: PLC0415
-
-    release = fetching.fetch(
-        upstream,
-        store,
-        settings.configured(means.index_url or ""),
-        pins=pins,
-        offline=means.offline,
-        progress=means.progress,
+    return releases.fetch(
+        series, offline=means.offline, index_url=means.index_url, progress=means.progress,
         report=means.told,
-    )
-    return store, release
-
-
-def _fits(found: Release, root: str, pins: Mapping[str, str]) -> bool:
-    """Say whether a release of the store is what a fetch would give."""
-    artefact = found.artefact
-    pinned = "" if artefact is None else pins.get(artefact.filename, artefact.sha256)
-    return (artefact is None or pinned == artefact.sha256) and (
-        found.source == "git" or found.recorded.root == root
-    )
+    )  # fmt: skip
 
 
 def _add(store: Store, version: str, folder: Path, root: str) -> None:
     from pseries.upstream import imports  # noqa: PLC0415 - only for what is on no index
 
     with store.lock():
+        found = store.find(version)
+        if found is not None and found.source != "folder":  # others go by that one
+            what = f"{found.distribution} {version}"
+            why = (
+                f"is in the store from {found.origin}; give the folder a version of its own, such"
+                f" as {version}.post99"
+            )
+            raise FolderRefused(str(folder), (Problem(what, why),))
         imports.add_folder(store, version, folder, root)
 
 
@@ -471,16 +474,19 @@ class _Run:
     def _finished(self, state: State, steps: Sequence[Step], texts: Mapping[str, bytes]) -> Report:
         plan, series = state.plan, self.job.route.series
         patches = {patch.name: texts.get(patch.name) for patch in series.patches}
+        old = desk.files_in(Path(series.folder))
         files = successor.files(
-            series, desk.files_in(Path(series.folder)), (plan.version, plan.tag), patches,
-            self.job.renamed,
+            series, old, (plan.version, plan.tag), patches, self.job.renamed,
         )  # fmt: skip
+        carried = series_model.assemble(plan.target, "", files)
         report = replace(
-            self._report(state, steps),
-            range_diff=range_diff(series.patches, _parsed(series, patches)),
+            self._report(state, steps), range_diff=range_diff(series.patches, carried.patches)
         )
+        if left := sorted({each.name for each in Path(series.folder).iterdir()} - old.keys()):
+            note = f"not taken over: {', '.join(map(paths.display, left))}"
+            report = replace(report, notes=(*report.notes, note))
         folder = self.place.series_dir / plan.target
-        if folder.exists():
+        if os.path.lexists(folder):
             try:
                 _refuse_other(folder, files)
             except SeriesExists as error:
@@ -491,15 +497,18 @@ class _Run:
             if self.writes:
                 self.place.clear()
             return report
-        return self._written(state, steps, files, report) if self.writes else report
+        if not self.writes:
+            return report
+        manifest, unlocked = self._locked(carried, steps)
+        if manifest is not None:
+            files[manifests.FILE] = manifests.render(manifest)
+        folder = self._published(state, steps, files)
+        return replace(report, folder=str(folder), notes=(*report.notes, *unlocked))
 
-    def _written(
-        self, state: State, steps: Sequence[Step], files: Mapping[str, bytes], report: Report
-    ) -> Report:
+    def _published(self, state: State, steps: Sequence[Step], files: Mapping[str, bytes]) -> Path:
         """Put the new series in its place; the state says what is coming, so it can be undone."""
         staged = self.place.stage(state.plan.target, files)
         try:
-            note = self._locked(staged, steps)
             records = {
                 name: data
                 for step in steps
@@ -518,28 +527,33 @@ class _Run:
             self.place.clear()
         finally:
             self.place.unstage()
-        notes = (*report.notes, *([note] if note else []))
-        return replace(report, folder=str(folder), notes=notes)
+        return folder
 
-    def _locked(self, staged: Path, steps: Sequence[Step]) -> str:
-        """Write the manifest of the staged series; return why there is none."""
-        # the network code that comes with it takes longer than a rebase
-        from pseries.workflows import release as releases  # noqa: PLC0415
-
+    def _locked(
+        self, carried: Series, steps: Sequence[Step]
+    ) -> tuple[Manifest | None, tuple[str, ...]]:
+        """Return the manifest of the new series, or why there is none."""
         means = self.job.means
         try:
-            releases.lock_folder(
-                str(staged), self.job.location, offline=means.offline, index_url=means.index_url,
-                progress=means.progress, report=means.told,
+            manifest = releases.manifest_of(
+                carried, self.job.location, offline=means.offline, index_url=means.index_url,
+                progress=means.progress, report=means.told, earlier=self._manifest(),
             )  # fmt: skip
         except DoesNotApply:
             if not any(step.outcome.unverified for step in steps):
                 raise
-            return (
+            why = (
                 "the new series is not locked: the release at hand does not hold every file that"
                 " its patches name"
             )
-        return ""
+            return None, (why,)
+        return manifest, ()
+
+    def _manifest(self) -> Manifest | None:
+        """Return the old series' manifest, if it is of the series as it is now."""
+        series = self.job.route.series
+        manifest = series.manifest
+        return manifest if manifest and manifest.digest == series.digest else None
 
 
 def _named(release: Release) -> str:
@@ -552,21 +566,20 @@ def _notes(route: Route, steps: Sequence[Step]) -> tuple[str, ...]:
     if unverified:
         shown = ", ".join(map(paths.display, unverified))
         notes.append(f"kept as they were, unverified, for no release at hand has them: {shown}")
-    if all(step.outcome.fate not in (Fate.KEPT, Fate.STOPPED, Fate.UNTRIED) for step in steps):
+    if not steps:
+        notes.append(f"{route.series.name} is empty: there was nothing to carry")
+    fates = {step.outcome.fate for step in steps}
+    if steps and fates <= {Fate.DROPPED, Fate.EMPTY}:
         notes.append(f"nothing is left to carry: {route.new.version} needs no patch of the series")
+    elif steps and fates <= {Fate.DROPPED, Fate.EMPTY, Fate.SKIPPED}:
+        notes.append("nothing is left in the new series: what was not upstream was skipped")
     return tuple(notes)
-
-
-def _parsed(series: Series, patches: Mapping[str, bytes | None]) -> list[Patch]:
-    return [
-        patch_files.parse(patch.name, data, patch.strip)
-        for patch in series.patches
-        if (data := patches[patch.name]) is not None
-    ]
 
 
 def _refuse_other(folder: Path, files: Mapping[str, bytes]) -> None:
     """Raise unless a folder holds these files, and a manifest perhaps."""
+    if not folder.is_dir():
+        raise SeriesExists(str(folder), (Problem(folder.name, "is no folder"),))
     there = desk.files_in(folder)
     there.pop(manifests.FILE, None)
     differing = tuple(

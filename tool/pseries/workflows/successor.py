@@ -61,7 +61,8 @@ def patch_texts(grown: Sequence[Grown], store: MergeStore) -> list[bytes]:
     Raises:
         ReadingsDiffer: a patch read back does not give the files that it was made from.
     """
-    trees = [(store.tree_of(each.before), store.tree_of(each.after)) for each in grown]
+    stored = store.trees_of([side for each in grown for side in (each.before, each.after)])
+    trees = list(zip(stored[::2], stored[1::2], strict=True))
     styles = [(_context(each.patch), each.patch.strip) for each in grown]
     diffs: list[bytes] = [b""] * len(grown)
     for style in sorted(set(styles)):
