@@ -7,6 +7,7 @@ import shutil
 import sys
 import venv
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +24,6 @@ from pseries.site import interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -59,6 +59,17 @@ def test_the_folder_that_is_imported_from_is_found_without_importing(python: Pat
     assert located.site == site_of(python).resolve()
     assert located.distribution.modules() == ("eng", "eng_extra")
     assert located.python == str(python)
+
+
+def test_an_interpreter_may_be_named_from_here_or_by_path(
+    python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(python.parent.parent)
+    assert interpreter.locate(Path("bin/python"), "eng").site == site_of(python).resolve()
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("PATH", str(python.parent), prepend=":")
+    assert interpreter.absolute(Path("python")) == python
+    assert interpreter.locate(Path("python"), "eng").site == site_of(python).resolve()
 
 
 def test_lib64_and_lib_are_one_folder(python: Path) -> None:

@@ -146,6 +146,18 @@ def _installs_into(python: Path | None, what: str) -> Path:
     return Path(folder)
 
 
+def absolute(python: Path) -> Path:
+    """Return the path of an interpreter that a person named: by a path, or by its name on PATH.
+
+    Links are left as they are: that of a virtual environment leads to a Python without it.
+    """
+    import shutil  # noqa: PLC0415 - only `--python` pays for it
+
+    if len(python.parts) == 1 and (found := shutil.which(str(python))) is not None:
+        return Path(found)
+    return Path.cwd() / python
+
+
 def _telling(found: Distribution, guess: str) -> tuple[str, ...]:
     """Return the modules whose origin tells whether this copy is the one that is imported.
 
@@ -203,7 +215,7 @@ def _run(python: Path, script: str, *arguments: str) -> Any:
     """Run a script in another interpreter, isolated, and return the JSON of its last line."""
     import subprocess  # noqa: PLC0415 - only `--python` pays for it
 
-    command = [str(python), "-I", "-c", script, *arguments]
+    command = [str(absolute(python)), "-I", "-c", script, *arguments]
     try:
         done = subprocess.run(
             command,
