@@ -175,7 +175,7 @@ def _place(distribution: str | None, site: Path | None, python: Path | None) -> 
             others = interpreter.folders(goal.given)
         return _Place(root, (root, *(each for each in others if each != root)), goal.python)
     folders = interpreter.folders(python)
-    program = Path(sys.executable) if python is None else python.absolute()
+    program = Path(sys.executable) if python is None else interpreter.absolute(python)
     root, problem = interpreter.purelib(python), ""
     if distribution is not None:
         try:
