@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pseries.errors import PatchRefused
-from pseries.model import lines, patch
+from pseries.model import lines, opinion, patch
 from pseries.model.patch import Kind
 
 DATA = Path(__file__).parent.parent / "data" / "patches"
@@ -63,7 +63,7 @@ def git_numstat(parsed: patch.Patch) -> tuple[tuple[int | None, int | None, str]
         env={"PATH": os.environ["PATH"], "GIT_DIR": "/dev/null", "LC_ALL": "C",
              "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"},
     )  # fmt: skip
-    return patch.read_numstat(said.stdout)
+    return opinion.read_numstat(said.stdout)
 
 
 # --- genuine patches --------------------------------------------------------------------------
@@ -73,8 +73,8 @@ def git_numstat(parsed: patch.Patch) -> tuple[tuple[int | None, int | None, str]
 def test_genuine_patches_are_read_as_git_and_unidiff_read_them(file):
     parsed = read(file.read_bytes(), 0 if file.name in STRIP_0 else 1)
     assert parsed.sections
-    assert git_numstat(parsed) == patch.numstat(parsed)
-    assert patch.second_opinion(parsed) == ()
+    assert git_numstat(parsed) == opinion.numstat(parsed)
+    assert opinion.second_opinion(parsed) == ()
     assert parsed.diff == b"".join(section.raw for section in parsed.sections)
 
 
@@ -245,7 +245,7 @@ def test_f07_an_empty_line_in_the_counted_body_is_an_empty_context_line():
     assert hunk.after == b"a = 1\n\nb = 3\n\n\n"
     assert hunk.lines[1] == b"\n"
     assert hunk.trailing == 2
-    assert patch.second_opinion(read(GIT + SIDES + body)) == ()
+    assert opinion.second_opinion(read(GIT + SIDES + body)) == ()
 
 
 @pytest.mark.parametrize("lost", [1, 2])
@@ -691,8 +691,8 @@ def test_p04_dates_and_decorations_are_no_part_of_the_name(old, new):
     assert [(s.kind, s.old, s.new) for s in parsed.sections] == [
         (Kind.MODIFY, "eng/mod.py", "eng/mod.py")
     ]
-    assert git_numstat(parsed) == patch.numstat(parsed)
-    assert patch.second_opinion(parsed) == ()
+    assert git_numstat(parsed) == opinion.numstat(parsed)
+    assert opinion.second_opinion(parsed) == ()
 
 
 @pytest.mark.parametrize("date", [b" 2026-02-14", b" 26-02-14 08:00", b" 2026-02-14 08:00"])
@@ -741,8 +741,8 @@ def test_p04_the_epoch_on_a_file_that_is_there_means_nothing_and_git_never_sees_
     parsed = read(data)
     assert parsed.sections[0].kind is Kind.MODIFY
     assert parsed.diff == SIDES + EDIT
-    assert git_numstat(parsed) == patch.numstat(parsed)
-    assert patch.second_opinion(parsed) == ()
+    assert git_numstat(parsed) == opinion.numstat(parsed)
+    assert opinion.second_opinion(parsed) == ()
 
 
 def test_p04_git_s_own_headers_are_fed_to_git_as_they_are():
@@ -763,7 +763,7 @@ def test_plain_diffs_are_accepted_with_the_lines_that_tools_put_around_them():
     assert parsed.header.raw == b"Words.\n\n"
     assert parsed.sections[0].raw.startswith(index)
     assert [section.line for section in parsed.sections] == [5, 12]
-    assert git_numstat(parsed) == patch.numstat(parsed)
+    assert git_numstat(parsed) == opinion.numstat(parsed)
 
 
 # --- kinds of change --------------------------------------------------------------------------
@@ -934,7 +934,7 @@ def test_p07_prose_that_begins_like_a_file_header_is_prose():
     )
     parsed = read(prose + GIT + SIDES + EDIT)
     assert parsed.header.raw == prose
-    assert git_numstat(parsed) == patch.numstat(parsed)
+    assert git_numstat(parsed) == opinion.numstat(parsed)
 
 
 @pytest.mark.parametrize("head", [b"---x\n+++ b/x\n", b"--- a/x\n\n", b"-- \n+++ b/x\n"])
@@ -1215,7 +1215,7 @@ def test_unidiff_disagreement_is_told():
         from dataclasses import replace
 
         other = replace(parsed, sections=(replace(section, **changes),))
-        return [problem.what for problem in patch.second_opinion(other)]
+        return [problem.what for problem in opinion.second_opinion(other)]
 
     assert "reads the hunks as" in differing(hunks=section.hunks * 2)[0]
     assert "reads the name 'a/eng/mod.py' where we read 'eng/x.py'" in differing(old="eng/x.py")[0]
@@ -1232,16 +1232,16 @@ def test_unidiff_disagreement_is_told():
 def test_unidiff_is_not_asked_how_to_split_a_diff_git_line():
     name = b"eng/A b.py"
     data = b"diff --git %b %b\n--- %b\t\n+++ %b\t\n" % (name, name, name, name) + EDIT
-    assert patch.second_opinion(read(data, 0)) == ()
+    assert opinion.second_opinion(read(data, 0)) == ()
 
 
 def test_unidiff_reads_lines_with_other_separators_and_bytes_as_we_do():
     body = b"@@ -1 +1,2 @@\n a\x0c\r\xe2\x80\xa8\xe9\n+b\r\n"
-    assert patch.second_opinion(read(GIT + SIDES + body)) == ()
+    assert opinion.second_opinion(read(GIT + SIDES + body)) == ()
 
 
 def test_numstat_reads_git_s_answer():
-    assert patch.read_numstat(b"1\t2\teng/a b\0-\t-\tcaf\xe9\0") == (
+    assert opinion.read_numstat(b"1\t2\teng/a b\0-\t-\tcaf\xe9\0") == (
         (1, 2, "eng/a b"), (None, None, "caf\udce9"),
     )  # fmt: skip
-    assert patch.read_numstat(b"") == ()
+    assert opinion.read_numstat(b"") == ()

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from pseries.errors import PatchRefused
-from pseries.model import patch
+from pseries.model import opinion, patch
 from pseries.model.patch import Kind
 
 GIT_EXE = shutil.which("git") or "git"
@@ -43,7 +43,7 @@ def numstat(parsed: patch.Patch) -> object:
     """Return git's reading of the patch, ``None`` if git refuses it."""
     arguments = ("apply", "--numstat", "-z", f"-p{parsed.strip}")
     said = git("/dev/null", *arguments, stdin=parsed.diff, check=False)
-    return None if said is None else patch.read_numstat(said)
+    return None if said is None else opinion.read_numstat(said)
 
 
 # --- trees and git's diff of them -------------------------------------------------------------
@@ -153,8 +153,8 @@ def test_every_diff_of_git_is_read_completely_and_means_what_it_changed(git_dir,
     parsed = patch.parse("p", data)
     assert parsed.header.raw == parsed.tail == b""
     assert b"".join(section.raw for section in parsed.sections) == parsed.diff == data
-    assert numstat(parsed) == patch.numstat(parsed)
-    assert patch.second_opinion(parsed) == ()
+    assert numstat(parsed) == opinion.numstat(parsed)
+    assert opinion.second_opinion(parsed) == ()
     after = dict(old)
     for section in parsed.sections:
         if section.old is not None:
@@ -222,10 +222,10 @@ def check_any(data: bytes) -> patch.Patch | None:
         assert not set(said.encode()) & {*range(10), *range(11, 32), 127}
         return None
     assert parsed.header.raw + b"".join(s.raw for s in parsed.sections) + parsed.tail == data
-    assert numstat(parsed) in (patch.numstat(parsed), None)
+    assert numstat(parsed) in (opinion.numstat(parsed), None)
     patch.refusals(parsed)
     patch.context_warnings(parsed)
-    patch.second_opinion(parsed)
+    opinion.second_opinion(parsed)
     return parsed
 
 

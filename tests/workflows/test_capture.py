@@ -21,7 +21,7 @@ from pseries.errors import (
 from pseries.model import patch as patch_files
 from pseries.workflows import apply, capture, catalog
 from pseries.workflows.capture import Asked, Captured
-from pseries.workflows.rebase import Means
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from pseries.upstream import imports
 from pseries.upstream.store import Store
 from pseries.workflows import catalog, exchange, import_, release
 from pseries.workflows.import_ import Asked
-from pseries.workflows.rebase import Means
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from pseries.model.series import Series

@@ -14,7 +14,7 @@ from tests.support import engine
 
 from pseries.workflows import catalog, exchange, import_
 from pseries.workflows.import_ import Asked
-from pseries.workflows.rebase import Means
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from pseries.upstream.store import Store
 from pseries.workflows import catalog, import_
 from pseries.workflows.ground import Fit
 from pseries.workflows.import_ import Asked, Fate, Imported
-from pseries.workflows.rebase import Means
+from pseries.workflows.means import Means
 
 ROOTED: dict[str, bytes] = {
     **{f"python/{path}": data for path, data in engine.FILES.items()},

@@ -23,7 +23,7 @@ from pseries.model.spec import Upstream
 from pseries.upstream.store import Store
 from pseries.workflows import apply, catalog, import_, init
 from pseries.workflows.init import Begun, Wanted
-from pseries.workflows.rebase import Means
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

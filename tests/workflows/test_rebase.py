@@ -33,7 +33,8 @@ from pseries.upstream.store import Store
 from pseries.workflows import catalog, choice, desk
 from pseries.workflows import rebase as rebasing
 from pseries.workflows.catalog import Location
-from pseries.workflows.rebase import Asked, Means, Report
+from pseries.workflows.means import Means
+from pseries.workflows.rebase import Asked, Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -29,7 +29,8 @@ from pseries.workflows import rebase as rebasing
 from pseries.workflows.carry import Rules
 from pseries.workflows.lock import touched
 from pseries.workflows.march import Route, Ruling, Step, march
-from pseries.workflows.rebase import Asked, Means, Report
+from pseries.workflows.means import Means
+from pseries.workflows.rebase import Asked, Report
 
 if TYPE_CHECKING:
     from pseries.git.merge import MergeStore

@@ -56,7 +56,7 @@ def init(
     from pseries.cli.upstream import tell
     from pseries.workflows import catalog
     from pseries.workflows import init as beginning
-    from pseries.workflows.rebase import Means
+    from pseries.workflows.means import Means
 
     if git and path is not None:
         raise typer.BadParameter("--git and --from exclude each other")
@@ -113,7 +113,7 @@ def capture(
     from pseries.cli.upstream import tell
     from pseries.workflows import capture as capturing
     from pseries.workflows import catalog
-    from pseries.workflows.rebase import Means
+    from pseries.workflows.means import Means
 
     if split not in capturing.SPLITS:
         raise typer.BadParameter(f"{split!r} is none of {', '.join(capturing.SPLITS)}")
@@ -222,7 +222,7 @@ def import_(
     from pseries.cli.upstream import tell
     from pseries.workflows import catalog
     from pseries.workflows import import_ as importing
-    from pseries.workflows.rebase import Means
+    from pseries.workflows.means import Means
 
     if into and (release or variant):
         raise typer.BadParameter("--into names a series that is there; --for makes a new one")
@@ -328,7 +328,7 @@ def export(
     """Write a series as another tool wants it; `pseries import` gets it back to the byte."""
     from pseries.cli.upstream import tell
     from pseries.workflows import catalog, exchange
-    from pseries.workflows.rebase import Means
+    from pseries.workflows.means import Means
 
     if form not in exchange.FORMS:
         raise typer.BadParameter(f"{form!r} is none of {', '.join(exchange.FORMS)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,7 @@ _PATCH = "mend the patch file, or make it again with `git format-patch`"
 _RECOVER = "pseries recover"
 _LOOK = "see that the path exists and is yours to read and write"
 _FREE = "free space there"
+_FULL = re.compile("no space left|out of disk ?space|disk quota", re.IGNORECASE)
 
 HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.PatchRefused: lambda _: _PATCH,
@@ -82,7 +84,11 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.NothingToApply: lambda _: "this series changes only what no wheel carries",
     errors.GitMissing: lambda _: "install git (2.25 or newer)",
     errors.GitTooOld: lambda e: f"install git {e.needed} or newer",
-    errors.GitFailed: lambda _: "run it again with --debug and report it if it stays",
+    errors.GitFailed: lambda e: (
+        f"{_FREE}, then run it again"
+        if _FULL.search(e.stderr)
+        else "run it again with --debug and report it if it stays"
+    ),
     errors.GitLimit: lambda _: "see that the machine is not overloaded, then run it again",
     errors.PatchRejected: lambda _: "rebase the series, or make the patch anew on this release",
     errors.ReadingsDiffer: lambda _: _PATCH,
@@ -217,7 +223,8 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
         " pseries diff there, pseries fold here"
     ),
     errors.GitUnfinished: lambda e: (
-        "go back: git bisect reset" if e.command == "bisect"
+        "go back: git bisect reset"
+        if e.command == "bisect"
         else f"git {e.command} --continue, or --abort"
     ),
     errors.HeadAside: lambda _: (
@@ -244,7 +251,9 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.SourceRefused: lambda _: (
         "give a folder of patches, an mbox, a patch file, or --range REV..REV of a repository"
     ),
-    errors.RangeRefused: lambda e: f"see what there is: git -C {_quoted(e.repository)} log --oneline",
+    errors.RangeRefused: lambda e: (
+        f"see what there is: git -C {_quoted(e.repository)} log --oneline"
+    ),
     errors.ImportUnclear: lambda e: (
         f"say it: --for {e.distribution or 'DISTRIBUTION'}==VERSION, or --into SERIES"
     ),

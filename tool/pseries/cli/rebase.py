@@ -68,6 +68,7 @@ def rebase(
     from pseries.cli.upstream import tell
     from pseries.workflows import catalog
     from pseries.workflows import rebase as rebasing
+    from pseries.workflows.means import Means
 
     modes = [name for name, given in (("--to", bool(to)), ("--continue", continue_),
              ("--skip", skip), ("--abort", abort), ("--status", status)) if given]  # fmt: skip
@@ -88,7 +89,7 @@ def rebase(
         _print_aborted(rebasing.abort(series, location), json=json)
         return
     with progress.bar() as bar:
-        means = rebasing.Means(offline, index_url, bar, tell)
+        means = Means(offline, index_url, bar, tell)
         if continue_:
             report = rebasing.go_on(series, location, means)
         elif skip:

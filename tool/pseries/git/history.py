@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.errors import GitFailed, RangeRefused
+from pseries.errors import RangeRefused
 from pseries.git import objects, process
 from pseries.git.merge import MergeStore
 from pseries.model import commit as commits
@@ -118,33 +118,24 @@ def _read(git_dir: Path, below: str, ids: Sequence[str]) -> tuple[Change, ...]:
     common = _git(git_dir, "rev-parse", "--path-format=absolute", "--git-common-dir")
     notes = _notes(git_dir)
     with objects.scratch(Path(paths.decode(common.rstrip(b"\n")))) as store:
-        contents = _contents(store.git_dir, [below, *ids], b"commit")
+        contents = _contents(store.git_dir, [below, *ids], "commit")
         found = [commits.parse(name, _utf8(contents[name])) for name in (below, *ids)]
         trees = [each.tree for each in found]
         diffs = MergeStore(store).diffs(list(pairwise(trees)))
-        said = _contents(store.git_dir, [notes[name] for name in ids if name in notes], b"blob")
+        said = _contents(store.git_dir, [notes[name] for name in ids if name in notes], "blob")
     return tuple(
         Change(each, diff, said.get(notes.get(each.id, "")))
         for each, diff in zip(found[1:], diffs, strict=True)
     )
 
 
-def _contents(git_dir: Path, ids: Sequence[str], kind: bytes) -> dict[str, bytes]:
+def _contents(git_dir: Path, ids: Sequence[str], kind: str) -> dict[str, bytes]:
     wanted = sorted(set(ids))
     if not wanted:
         return {}
     stdin = "".join(f"{name}\n" for name in wanted).encode()
     output = process.run(("cat-file", "--batch"), git_dir=git_dir, stdin=stdin).stdout
-    found: dict[str, bytes] = {}
-    at = 0
-    for name in wanted:
-        end = output.index(b"\n", at)
-        words = output[at:end].split(b" ")
-        if len(words) != 3 or words[1] != kind:
-            raise GitFailed(("cat-file",), 0, f"object {name} is missing or no {kind.decode()}")
-        found[name] = output[end + 1 : end + 1 + int(words[2])]
-        at = end + 2 + int(words[2])
-    return found
+    return dict(zip(wanted, objects.contents(output, wanted, kind), strict=True))
 
 
 def _notes(git_dir: Path) -> dict[str, str]:

@@ -8,6 +8,7 @@ code, against a process each); git merges, compares and searches them.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import zlib
 from collections import Counter
@@ -126,7 +127,14 @@ def write_loose(git_dir: Path, kind: bytes, content: bytes) -> str:
     file = folder / name[2:]
     if not file.exists():
         folder.mkdir(exist_ok=True)
-        file.write_bytes(zlib.compress(whole, 1))
+        # Under another name first: half an object, of a full disk, would be taken for a whole one.
+        part = folder / f"tmp_obj_{os.getpid()}_{name[2:]}"
+        try:
+            part.write_bytes(zlib.compress(whole, 1))
+            part.replace(file)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
     return name
 
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import GitFailed, PatchRejected, Problem, ReadingsDiffer
 from pseries.git import process
-from pseries.model import patch as patch_files
-from pseries.model import paths
+from pseries.model import opinion, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,7 +91,7 @@ class Objects:
         said = self._git(
             "cat-file", "--batch", stdin="".join(f"{id_}\n" for id_ in wanted).encode()
         )
-        return dict(zip(wanted, _batch(said.stdout, wanted), strict=True))
+        return dict(zip(wanted, contents(said.stdout, wanted), strict=True))
 
     def files(self, tree: Tree) -> dict[str, tuple[int, bytes]]:
         """Return git mode and bytes of every file of a tree."""
@@ -217,12 +216,12 @@ class Objects:
             batch = list(group)
             diffs = [patch.diff for patch in batch]
             if self._numstat(strip, diffs) == [
-                row for p in batch for row in patch_files.numstat(p)
+                row for p in batch for row in opinion.numstat(p)
             ]:
                 continue
             for patch in batch:
                 if (theirs := self._numstat(strip, [patch.diff])) != list(
-                    patch_files.numstat(patch)
+                    opinion.numstat(patch)
                 ):
                     raise ReadingsDiffer(patch.name, _as_problems(patch, theirs))
 
@@ -233,7 +232,7 @@ class Objects:
         )
         if said.status != 0:
             return None
-        return list(patch_files.read_numstat(said.stdout))
+        return list(opinion.read_numstat(said.stdout))
 
     def diff(self, before: Tree, after: Tree) -> bytes:
         """Return one diff from a tree to another, as git writes it: full ids, no renames."""
@@ -281,14 +280,23 @@ def _apart(series: Sequence[Patch]) -> Iterator[tuple[int, list[Patch]]]:
         yield batch[0].strip, batch
 
 
-def _batch(output: bytes, wanted: Sequence[str]) -> Iterator[bytes]:
-    """Cut the output of ``cat-file --batch`` into contents (git-cat-file(1), BATCH OUTPUT)."""
+def contents(output: bytes, wanted: Sequence[str], kind: str = "blob") -> Iterator[bytes]:
+    """Cut the output of ``cat-file --batch`` into contents (git-cat-file(1), BATCH OUTPUT).
+
+    Args:
+        output: what git printed.
+        wanted: the ids that it was asked for, in order.
+        kind: what all of them have to be.
+
+    Raises:
+        GitFailed: one is missing, or something else.
+    """
     at = 0
-    for blob in wanted:
+    for name in wanted:
         end = output.index(b"\n", at)
         words = output[at:end].split(b" ")
-        if len(words) != 3 or words[1] != b"blob":
-            raise GitFailed(("cat-file", "--batch"), 0, f"object {blob} is missing or no blob")
+        if len(words) != 3 or words[1] != kind.encode():
+            raise GitFailed(("cat-file", "--batch"), 0, f"object {name} is missing or no {kind}")
         size = int(words[2])
         yield output[end + 1 : end + 1 + size]
         at = end + 1 + size + 1
@@ -297,7 +305,7 @@ def _batch(output: bytes, wanted: Sequence[str]) -> Iterator[bytes]:
 def _as_problems(patch: Patch, theirs: list[Counts] | None) -> tuple[Problem, ...]:
     if theirs is None:
         return (Problem(patch.name, "git cannot read the patch at all"),)
-    ours = list(patch_files.numstat(patch))
+    ours = list(opinion.numstat(patch))
     differing = [
         Problem(paths.display(path), f"git reads +{added} -{removed} there; we read something else")
         for added, removed, path in theirs

@@ -2,8 +2,8 @@
 
 The reading is our own, since every other reader passes over something without a word: lines that a
 hunk does not count, combined diffs, a diff quoted in the message, names that differ from header to
-header. What is accepted here means the same to git, GNU patch and unidiff; git's reading
-(:func:`numstat`) and unidiff's (:func:`second_opinion`) are compared with it.
+header. What is accepted here means the same to git, GNU patch and unidiff; git's reading and
+unidiff's are compared with it in :mod:`pseries.model.opinion`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,14 @@ from pseries.model.lines import (
     shown,
 )
 from pseries.model.mail import Header, render_header
-from pseries.model.opinion import numstat, read_numstat, second_opinion
 from pseries.model.section import Section
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
 __all__ = [
-    "Header", "Hunk", "Kind", "Patch", "Section", "context_warnings", "fitting_strips", "numstat",
-    "parse", "read_numstat", "refusals", "render_header", "second_opinion", "with_header",
-    "with_trailer",
+    "Header", "Hunk", "Kind", "Patch", "Section", "context_warnings", "fitting_strips", "parse",
+    "refusals", "render_header", "with_header", "with_trailer",
 ]  # fmt: skip
 
 MEBIBYTE = 1 << 20

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pseries.site.fs import FileState
     from pseries.upstream.release import Release
     from pseries.workflows.catalog import Location
-    from pseries.workflows.rebase import Means
+    from pseries.workflows.means import Means
 
 SPLITS = ("file", "none")
 NOBODY = "unknown <unknown@localhost>"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pseries.model.series import Series
     from pseries.model.splice import File
     from pseries.workflows.catalog import Location
-    from pseries.workflows.rebase import Means
+    from pseries.workflows.means import Means
 
 
 _NO_UPSTREAM = (

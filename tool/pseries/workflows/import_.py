@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pseries.upstream.release import Release
     from pseries.workflows.catalog import Location
     from pseries.workflows.ground import Reading
-    from pseries.workflows.rebase import Means
+    from pseries.workflows.means import Means
     from pseries.workflows.sources import Found, Incoming
 
 _NUMBERED = re.compile(r"(\d{4})-")

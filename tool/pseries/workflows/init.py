@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pseries.upstream.release import Release
     from pseries.upstream.settings import Settings
     from pseries.workflows.catalog import Location
-    from pseries.workflows.rebase import Means
+    from pseries.workflows.means import Means
 
 _VARIANT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,60}[A-Za-z0-9])?")
 _TAG = re.compile(r"(?:(?P<before>.*?)[-_/])??v?(?P<version>\d.*)")

@@ -7,8 +7,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import ManifestMissing, ManifestStale, Problem
+from pseries.model import opinion, paths, splice
 from pseries.model import patch as patch_files
-from pseries.model import paths, splice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,7 +62,7 @@ def lint(series: Series, pristine: Mapping[str, File] | None) -> tuple[Finding, 
         findings += _about_header(patch)
         findings += (_warning(problem) for problem in patch_files.context_warnings(patch))
         findings += (_error(problem) for problem in patch_files.refusals(patch))
-        findings += (_error(problem) for problem in patch_files.second_opinion(patch))
+        findings += (_error(problem) for problem in opinion.second_opinion(patch))
     if pristine is not None:
         findings += _ambiguous(series, pristine)
     return tuple(findings)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pseries.errors import DoesNotApply, Problem, ReadingsDiffer
 from pseries.git import objects
 from pseries.model import manifest as manifests
+from pseries.model import opinion, paths, splice, symbols
 from pseries.model import patch as patch_files
-from pseries.model import paths, splice, symbols
 from pseries.model.manifest import (
     FileRecord,
     HunkRecord,
@@ -119,7 +119,7 @@ def _otherwise(shipped: Mapping[str, bytes], released: Tree, store: Objects) -> 
 
 def _refuse_misread(patches: Sequence[Patch]) -> None:
     for patch in patches:
-        if problems := patch_files.second_opinion(patch):
+        if problems := opinion.second_opinion(patch):
             raise ReadingsDiffer(patch.name, problems)
 
 

@@ -44,21 +44,11 @@ if TYPE_CHECKING:
     from pseries.model.manifest import Manifest
     from pseries.model.rebase import Decision, PatchOutcome, Phase, State
     from pseries.model.series import Series
-    from pseries.upstream.fetch import Report as Told
-    from pseries.upstream.release import Progress, Release
+    from pseries.upstream.release import Release
     from pseries.upstream.store import Store
     from pseries.workflows.march import ConflictPlace, Halt, Step
+    from pseries.workflows.means import Means
     from pseries.workflows.range_diff import Pair
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """How releases are reached, and who is told about it."""
-
-    offline: bool = False
-    index_url: str | None = None
-    progress: Progress | None = None
-    told: Told | None = None
 
 
 @dataclass(frozen=True, slots=True)
