@@ -114,7 +114,7 @@ def test_lint(here: Bench, pseries: Run):
 
 def test_lint_finds_what_programs_left_behind(here: Bench, pseries: Run):
     names = ("eng/core.py.orig", "eng/a.py~", "eng/__pycache__/x.cpython-312.pyc", "eng/fine.py")
-    after = {**engine.FILES, **{name: b"x\n" for name in names}}
+    after = {**engine.FILES, **dict.fromkeys(names, b"x\n")}
     here.series({"0001-x.patch": here.patch(dict(engine.FILES), after)}, name="eng-1.0-left")
     said = pseries("lint", "eng-1.0-left")
     found = [line for line in said.out.splitlines() if "left behind" in line]

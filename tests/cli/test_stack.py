@@ -195,3 +195,88 @@ def test_a_series_that_is_not_locked_is_not_checked_out(
     said = pseries("checkout", "eng-1.0")
     assert said.code == 1
     assert "eng-1.0" in said.err
+
+
+def test_a_count_of_nothing_is_wrong_usage(work: Path, pseries: Run):
+    for verb in ("push", "pop"):
+        said = pseries(verb, "0")
+        assert (said.code, said.out) == (2, "")
+        assert "from 1 on" in said.err
+        assert pseries("top").out == f"{THIRD}\n"
+    assert pseries("pop", "99").out.endswith("no patch is applied\n")
+
+
+def test_edit_shows_a_file_that_the_worktree_leaves_out(
+    work: Path, pseries: Run, monkeypatch: pytest.MonkeyPatch
+):
+    editor = work.parent / "editor"
+    editor.write_text("#!/bin/sh\nfor f; do echo '# edited' >> $f; done\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    assert pseries("edit", "tests/test_core.py").code == 0
+    whole = engine.EXTRA["tests/test_core.py"]
+    assert (work / "tests/test_core.py").read_bytes() == whole + b"# edited\n"
+    assert "+# edited" in pseries("diff", "-z").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pop",), ("push",), ("goto", FIRST), ("delete",), ("split", "x", CORE), ("fold", THIRD),
+        ("refresh", "--all"), ("pop", "-a"),
+    ],
+)  # fmt: skip
+def test_edits_are_named_and_kept(work: Path, pseries: Run, words: tuple[str, ...]):
+    pseries("pop")
+    (work / CORE).write_bytes((work / CORE).read_bytes() + b"# mine\n")
+    said = pseries(*words)
+    assert (said.code, said.out) == (1, "")
+    assert CORE in said.err
+    assert "→ pseries refresh takes them into the top patch, git stash keeps" in said.err
+    assert (work / CORE).read_bytes().endswith(b"# mine\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("goto",), ("push",), ("pop",), ("next",), ("previous",), ("files",), ("diff", "-P"),
+        ("refresh",), ("delete",), ("rename", "x", "-P"), ("header",), ("fold",),
+    ],
+)  # fmt: skip
+def test_a_patch_that_is_not_there_is_answered_with_close_ones(
+    work: Path, pseries: Run, words: tuple[str, ...]
+):
+    said = pseries(*words, "0002-met.patch")
+    assert said.code == 1
+    assert SECOND in said.err
+    assert "pseries series -v" in said.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("top",), ("pop",), ("refresh",), ("files",), ("applied",), ("header",), ("delete",),
+     ("diff",), ("fork", "x"), ("rename", "x"), ("split", "x", CORE)],
+)  # fmt: skip
+def test_where_nothing_is_applied_there_is_one_line(
+    work: Path, pseries: Run, words: tuple[str, ...]
+):
+    pseries("pop", "-a")
+    said = pseries(*words)
+    assert (said.code, said.out, said.err) == (1, "", "pseries: no patch is applied\n")
+
+
+def test_a_folder_that_a_pop_took_along_is_named(work: Path, pseries: Run, tmp_path: Path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    os.chdir(gone)
+    gone.rmdir()
+    said = pseries("top")
+    assert (said.code, "the current folder was removed" in said.err) == (1, True)
+    os.chdir(work)
+
+
+def test_a_checkout_is_not_made_where_something_is(work: Path, pseries: Run):
+    said = pseries("checkout", "eng-1.0", str(work), "--series-dir", str(work.parent / "series"))
+    assert said.code == 1
+    assert "is there already" in said.err
+    assert "pseries checkout SERIES DIR" in said.err

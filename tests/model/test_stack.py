@@ -15,7 +15,7 @@ STACK = Stack("s", "/x", D, (Entry("0001-a.patch", 1, A, A), Entry("0002-b.patch
 
 
 def commit(name: str, author: str = "A <a@x>", date: str = "1 +0000", subject: str = "s") -> Commit:
-    return Commit(name, D, (D,), author, date, f"{subject}\n")
+    return Commit(name, name, (D,), author, date, f"{subject}\n")
 
 
 def test_the_file_is_read_as_it_was_written():
@@ -85,6 +85,20 @@ def test_commits_are_known_again():
     # two halves of one commit: the first that is like it keeps the name
     halves = [commit(C, date="1 +0000", subject="half"), commit(D, date="1 +0000", subject="x")]
     assert stacks.names_of(before, halves) == ["", one.name]
+
+
+def test_a_commit_that_could_be_several_patches_is_none_of_them():
+    one, two = STACK.entries
+    before = [(one, commit(A, date="1 +0000", subject="x")),
+              (two, commit(B, date="1 +0000", subject="y"))]  # fmt: skip
+    # of a series without authors and dates one was dropped, and one got other words
+    assert stacks.names_of(before, [commit(C, date="1 +0000", subject="z")]) == [""]
+    assert stacks.names_of(before, [commit(C, date="1 +0000", subject="y")]) == [two.name]
+    both = [commit(C, date="1 +0000", subject="z"), commit(D, date="1 +0000", subject="y")]
+    assert stacks.names_of(before, both) == [one.name, two.name]
+    # who, when and words changed, the files did not
+    other = commit(C, date="9 +0000", subject="z")._replace(author="B", tree=before[1][1].tree)
+    assert stacks.names_of(before, [other]) == [two.name]
 
 
 ORDER = b"# head\n\n# about a\na.patch # inline\nb.patch -p0\r\n\n# about c\nc.patch\n# tail"

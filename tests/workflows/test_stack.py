@@ -10,12 +10,12 @@ from tests.support import engine
 
 from pseries.errors import (
     CheckoutBusy,
+    CheckoutInTheWay,
     CommitsMoved,
     CommitsUnusable,
     DoesNotFold,
     FileNotShown,
     FolderChanged,
-    FolderInTheWay,
     InTheWay,
     LaterConflicts,
     ManifestMissing,
@@ -25,6 +25,7 @@ from pseries.errors import (
     PatchRefused,
     PushPending,
     PushStopped,
+    SplitRefused,
     StackEnd,
     Uncommittable,
     Unrefreshed,
@@ -154,7 +155,7 @@ def test_a_checkout_is_refused_onto_something_and_without_a_lock(
     found = store.find("1.0")
     assert found is not None
     series = catalog.load("eng-1.0", location)
-    with pytest.raises(FolderInTheWay):
+    with pytest.raises(CheckoutInTheWay):
         checkout.check_out(series, location, store, found, top)
     (folder / "manifest.json").unlink()
     with pytest.raises(ManifestMissing):
@@ -591,7 +592,7 @@ def test_split_by_file_and_by_hunk(work: Work, folder: Path):
 def test_a_split_that_makes_no_sense_is_refused(
     work: Work, choices: list[tuple[str, tuple[int, ...]]], why: str
 ):
-    with pytest.raises(PatchRefused, match=why):
+    with pytest.raises(SplitRefused, match=why):
         reshape.split(work, "x", [reshape.Choice(*choice) for choice in choices])
 
 

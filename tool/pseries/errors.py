@@ -1129,6 +1129,16 @@ class MessageRefused(PatchRefused):
         return f"this cannot be the header of a patch:{listing(self.problems)}"
 
 
+class SplitRefused(PatchRefused):
+    """What is to be split off a patch is not in it, or is all of it."""
+
+    name: str
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} cannot be split so:{listing(self.problems)}"
+
+
 class CommitsUnusable(Refused):
     """The commits above the release are no plain row of patches."""
 

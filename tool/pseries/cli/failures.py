@@ -233,6 +233,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.MessageRefused: lambda _: (
         "give other words: pseries header -e, or git commit --amend where git made the commit"
     ),
+    errors.SplitRefused: lambda _: "see its files and hunks: pseries diff",
     errors.CommitsUnusable: lambda _: "make them a row again with git rebase; git reflog has all",
     errors.FolderChanged: lambda _: (
         "put it back with git, or check the series out anew beside this one"

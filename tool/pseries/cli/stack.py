@@ -123,7 +123,11 @@ def goto(patch: PatchNeeded, json: Json = False) -> None:
 
 def _counted(words: str) -> tuple[str, int]:
     """Tell a count of patches from a patch's name: quilt's rule, digits alone are a count."""
-    return ("", int(words)) if words.isdecimal() and len(words) < 4 else (words, 1)
+    if not (words.isascii() and words.isdecimal() and len(words) < 4):
+        return words, 1
+    if not int(words):
+        raise typer.BadParameter("give a number of patches from 1 on")
+    return "", int(words)
 
 
 def _say_moved(moved: Moved, *, json: bool) -> None:
@@ -287,8 +291,8 @@ def annotate(
         render.as_json({"lines": rows})
         return
     for line in lines:
-        number = str(known.index(line.patch) + 1) if line.patch else ""
-        render.line(f"{number}\t{line.text.decode('utf-8', 'backslashreplace')}")
+        mark = str(known.index(line.patch) + 1) if line.patch else ""
+        render.line(f"{mark}\t{line.text.decode('utf-8', 'backslashreplace')}")
     for number, name in enumerate(known, 1):
         render.note(f"{number}\t{name}")
 
@@ -363,6 +367,7 @@ def edit(names: Annotated[list[str], typer.Argument(metavar="FILE...")]) -> None
 
     with _opened() as work:
         shown = [stack_view.inside(work, name, Path.cwd()) for name in names]
+        stack_view.show(work, shown)
         folder = work.checkout.folder
     _run_editor([str(folder / name) for name in shown])
     with _opened() as work:
@@ -533,7 +538,11 @@ def _opened() -> Iterator[Work]:
     """Give the checkout around the current folder; what was noted on the way is printed last."""
     from pseries.workflows import stack
 
-    with stack.opened(Path.cwd()) as work:
+    try:
+        here = Path.cwd()
+    except FileNotFoundError as error:  # a pop takes folders along that only patches had
+        raise FileNotFoundError(error.errno, "the current folder was removed") from None
+    with stack.opened(here) as work:
         try:
             yield work
         finally:

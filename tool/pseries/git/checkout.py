@@ -8,10 +8,12 @@ with plain git stays theirs.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import tempfile
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import GitFailed, IdentityMissing, InTheWay, Problem, Uncommittable
@@ -20,10 +22,11 @@ from pseries.git.merge import MergeStore, write_commit, write_loose
 from pseries.git.objects import Entry, Objects
 from pseries.git.workspace import Workspace
 from pseries.model import commit as commits
+from pseries.model import manifest as manifests
 from pseries.model import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
     from pseries.git.objects import Tree
     from pseries.model.commit import Commit
@@ -39,6 +42,12 @@ _SHOT = "refs/pseries/snapshot"
 _TEXTS = ("stack.json", "head", "before")
 """What a snapshot holds beside trees, by name in its tree."""
 _MODES = {0o100644, 0o100755}
+_UNFINISHED = (
+    ("rebase-merge", "rebase"), ("rebase-apply/applying", "am"), ("rebase-apply", "rebase"),
+    ("MERGE_HEAD", "merge"), ("CHERRY_PICK_HEAD", "cherry-pick"), ("REVERT_HEAD", "revert"),
+    ("sequencer", "cherry-pick"), ("BISECT_LOG", "bisect"),
+)  # fmt: skip
+"""What git leaves in its folder while a command of several steps is not at its end."""
 _ABSENT = "0" * 40
 _CONFIG = """\
 [core]
@@ -53,6 +62,12 @@ _CONFIG = """\
 [advice]
 \tupdateSparsePath = false
 """
+_TAME = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": "/dev/null",
+    "GIT_CONFIG_KEY_1": "core.fsmonitor", "GIT_CONFIG_VALUE_1": "false",
+}  # fmt: skip
+"""Hooks and the like are for the git that a person runs; ours must do the same everywhere."""
 _SETTINGS = ("-c", "merge.conflictStyle=diff3", "-c", "merge.directoryRenames=false")
 
 
@@ -95,7 +110,7 @@ class Checkout:
         accept: tuple[int, ...] = (0,),
         index: Path | None = None,
     ) -> process.Completed:
-        extra = {"GIT_OPTIONAL_LOCKS": "1"}
+        extra = {"GIT_OPTIONAL_LOCKS": "1", **_TAME}
         if index is not None:
             extra["GIT_INDEX_FILE"] = str(index)
         return self._work.git(*arguments, stdin=stdin, accept=accept, extra=extra)
@@ -135,13 +150,35 @@ class Checkout:
 
     def widen(self, folders: Iterable[str]) -> None:
         """Show further folders too, where not all are shown anyway."""
-        if not (self.git_dir / "info/sparse-checkout").is_file():
+        try:
+            lines = set((self.git_dir / "info/sparse-checkout").read_bytes().split(b"\n"))
+        except FileNotFoundError:
             return
-        names = b"".join(_quoted(folder) + b"\n" for folder in sorted(set(folders)))
+        missing = [folder for folder in sorted(set(folders)) if not _covered(folder, lines)]
+        names = b"".join(_quoted(folder) + b"\n" for folder in missing)
         if names:
             self._git("sparse-checkout", "add", "--stdin", stdin=names)
 
+    def shows(self, path: str) -> bool:
+        """Say whether a tracked file is to be seen: not left out of a sparse worktree."""
+        return self._git("ls-files", "-t", "-z", "--", path).stdout[:1] not in (b"", b"S")
+
+    def missing_store(self) -> str:
+        """Return the folder of borrowed objects that is not there any more; empty if all is."""
+        borrowed = (self.git_dir / "objects/info/alternates").read_bytes().split(b"\n")
+        names = [paths.decode(name) for name in borrowed if name]
+        return next((name for name in names if not Path(name).is_dir()), "")
+
     # --- commits ------------------------------------------------------------------------------
+
+    def unfinished(self) -> str:
+        """Return the command of plain git that stopped half way (git-status(1)); empty if none."""
+        there = (command for name, command in _UNFINISHED if (self.git_dir / name).exists())
+        return next(there, "")
+
+    def is_detached(self) -> bool:
+        """Say whether HEAD stands for a commit and not for a branch."""
+        return self._git("symbolic-ref", "-q", "HEAD", accept=(0, 1)).status == 1
 
     def head(self) -> str:
         """Return the id of the commit that HEAD stands for; empty if there is none."""
@@ -330,31 +367,43 @@ class Checkout:
         Raises:
             InTheWay: a file that would change was edited, or an untracked one is in the way.
         """
-        self._require_room(old, new)
+        self.require_room(old, new)
         how = ["-n"] if try_only else []
         try:
             self._git("read-tree", "-m", "-u", *how, old, new)
         except GitFailed as failed:
             raise InTheWay(failed.stderr.strip()) from failed
 
-    def _require_room(self, old: str, new: str) -> None:
+    def require_room(self, old: str, new: str) -> None:
         """Refuse where untracked files stand in the place of new ones.
 
         In a sparse checkout ``git read-tree -m -u`` (2.39) says "will not overwrite", ends with
         status 0, and has overwritten the file.
+
+        Raises:
+            InTheWay: one does.
         """
         changed = self.changes([(old, new)])[0]
         leaving = {path for path, (_, after) in changed.items() if after is None}
         for path, (before, _) in changed.items():
             if before is not None:
                 continue
-            parts = path.split("/")
-            for count in range(1, len(parts) + 1):
-                name = "/".join(parts[:count])
-                there = self.folder / name
-                taken = there.is_symlink() or (there.exists() and not there.is_dir())
-                if (taken or (count == len(parts) and there.exists())) and name not in leaving:
+            for name in self._at(path):
+                if name not in leaving:
                     raise InTheWay(f"{paths.display(name)} is untracked, and {path} would go there")
+
+    def _at(self, path: str) -> Iterator[str]:
+        """Give the files that stand at a path: at a folder of it, at itself, or below it."""
+        parts = path.split("/")
+        for count in range(1, len(parts) + 1):
+            name = "/".join(parts[:count])
+            there = self.folder / name
+            if there.is_symlink() or (there.exists() and not there.is_dir()):
+                yield name
+                return
+        for folder, _, files in os.walk(self.folder / path):
+            for file in files:
+                yield str((Path(folder) / file).relative_to(self.folder))
 
     def fill(self, tree: str) -> None:
         """Write an empty worktree."""
@@ -432,13 +481,72 @@ class Checkout:
         message = paths.encode(f"{shot.verb}\n")
         return write_commit(self.git_dir, tree, message, *parents)
 
-    def announce(self, shot: str) -> None:
-        """Say which snapshot is about to come true, before the first file is written."""
-        self._git("update-ref", "--no-deref", _NEXT, shot)
+    def announce(self, shot: str, held: str) -> None:
+        """Say what is about to come true, before the first file is written.
 
-    def announced(self) -> Snapshot | None:
-        """Return the snapshot that a killed process was about to make true."""
-        return self.snapshot(_NEXT)
+        Args:
+            shot: the snapshot.
+            held: the tree that the worktree holds now.
+        """
+        self._git("update-ref", _NEXT, write_commit(self.git_dir, held, b"", shot))
+
+    def announced(self) -> tuple[Snapshot, str] | None:
+        """Return what a killed process announced: the snapshot, and what the worktree held."""
+        name = self._git("rev-parse", "-q", "--verify", _NEXT, accept=(0, 1)).text
+        if not name:
+            return None
+        said = self.read_commits([name])[0]
+        shot = self.snapshot(said.parents[0])
+        return None if shot is None else (shot, said.tree)
+
+    def put_back(self, held: str, other: str) -> tuple[str, ...]:
+        """Bring a worktree that is between two trees back to the first.
+
+        Args:
+            held: the tree to go back to.
+            other: the tree that somebody was about to go on to.
+
+        Returns:
+            The files that are in neither state, so that they were left.
+        """
+        changed = self.changes([(held, other)])[0]
+        left = []
+        back = {path: sides[0] for path, sides in changed.items() if sides[0]}
+        known = self.files({path: entry for path, entry in back.items() if entry})
+        # What goes comes first, so that a folder may become a file again.
+        for path in sorted(changed, key=lambda path: path in known):
+            there, before = self._entry(path), changed[path][0]
+            if there == before:
+                continue
+            if there not in (None, changed[path][1]):
+                left.append(path)
+            elif path in known:
+                self._work.put(path, *known[path])
+            else:
+                (self.folder / path).unlink()
+                with contextlib.suppress(OSError):  # others have files there
+                    (self.folder / path).parent.rmdir()
+        names = b"".join(paths.encode(path) + b"\0" for path in changed)
+        if names:
+            self._git(
+                "reset", "-q", held, "--pathspec-from-file=-", "--pathspec-file-nul",
+                stdin=names, accept=(0, 1),
+            )  # fmt: skip
+        return tuple(left)
+
+    def _entry(self, path: str) -> Entry | None:
+        """Return what a file of the worktree would be in a tree; ``None``: there is none.
+
+        Of links and folders, there or on the way, it returns what no file is.
+        """
+        file = self.folder / path
+        way = (file, *(self.folder / parent for parent in PurePosixPath(path).parents))
+        if any(each.is_symlink() for each in way) or file.is_dir():
+            return Entry(0, "")
+        if not file.is_file():
+            return None
+        mode = 0o100755 if file.stat().st_mode & 0o100 else 0o100644
+        return Entry(mode, manifests.blob_id(file.read_bytes()))
 
     def settle(self, now: str, *, head: str = "", newest: bool = True) -> None:
         """Make a snapshot the present one, and move HEAD's branch, all in one step."""
@@ -491,6 +599,21 @@ def find(start: Path) -> Path | None:
     return None
 
 
+def is_trusted(folder: Path, environment: Mapping[str, str]) -> bool:
+    """Say whether git would work in a folder at all: it is ours, or the user's settings name it.
+
+    The repository's own settings can name programs, so the same rule holds as for git
+    (``safe.directory``, git-config(1)).
+    """
+    owner = (folder / ".git").stat().st_uid
+    if owner == os.geteuid() or (not os.geteuid() and environment.get("SUDO_UID") == str(owner)):
+        return True
+    found: list[str] = []
+    for file in _settings(environment, folder / ".git")[1:]:
+        found += _configured(file, "safe.directory", "--get-all").split("\n")
+    return not {"*", str(folder)}.isdisjoint(found)
+
+
 def identity(environment: Mapping[str, str], git_dir: Path) -> str:
     """Return ``Name <mail>`` of the person at work, from where git takes it (git-var(1)).
 
@@ -518,11 +641,11 @@ def _settings(environment: Mapping[str, str], git_dir: Path) -> list[Path]:
     return [git_dir / "config", *map(Path, (*files, *system))]
 
 
-def _configured(file: Path, key: str) -> str:
+def _configured(file: Path, key: str, how: str = "--get") -> str:
     if not file.is_file():
         return ""
     return process.run(
-        ["config", "--file", str(file), "--includes", "--get", key], git_dir=None, accept=(0, 1)
+        ["config", "--file", str(file), "--includes", how, key], git_dir=None, accept=(0, 1)
     ).text
 
 
@@ -545,6 +668,15 @@ def _stream(
                 yield b"M %o inline %s\ndata %d\n%s\n" % (mode, _quoted(path), len(data), data)
         yield b"\n"
     yield b"reset refs/pseries/import\nfrom %s\n\ndone\n" % _ABSENT.encode()
+
+
+def _covered(folder: str, lines: Set[bytes]) -> bool:
+    """Say whether patterns of a cone show a folder and all below it (git-sparse-checkout(1))."""
+    for each in (folder, *map(str, PurePosixPath(folder).parents)):
+        name = paths.encode(each)
+        if b"/%s/" % name in lines and b"!/%s/*/" % name not in lines:
+            return True
+    return False
 
 
 def _quoted(path: str) -> bytes:

@@ -10,7 +10,7 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.errors import PatchRefused, Problem
+from pseries.errors import MessageRefused, PatchRefused, Problem
 from pseries.model import mail, paths
 
 if TYPE_CHECKING:
@@ -92,25 +92,35 @@ def header_for(commit: Commit, old: Header | None, name: str) -> bytes:
         name: the patch's file name.
 
     Raises:
-        PatchRefused: the message holds what a patch's header cannot.
+        MessageRefused: the commit holds what a patch's header cannot, or says nothing.
     """
     if old is not None and _says(of_header(old, name)) == _says(commit):
         return old.raw
+    where = f"{name} (commit {commit.id[:12]})" if commit.id else name
+    if not commit.message.strip():
+        raise MessageRefused(name, (Problem(where, "it has no message"),))
     first, _, rest = commit.message.strip("\n").partition("\n\n")
     subject = " ".join(first.split())
     # The reader of mails tells body and trailers apart; what it is given is not kept.
     read = mail.read(paths.encode(f"Subject: x\n\n{rest.strip()}\n"))
-    raw = mail.render_header(
-        subject=subject,
-        author=commit.author,
-        date=_mail_date(commit.date),
-        body=read.body,
-        trailers=read.trailers,
-    )
+    try:
+        raw = mail.render_header(
+            subject=subject,
+            author=commit.author,
+            date=_mail_date(commit.date),
+            body=read.body,
+            trailers=read.trailers,
+        )
+    except PatchRefused as refused:
+        problems = (Problem(where, each.what) for each in refused.problems)
+        raise MessageRefused(name, tuple(problems)) from None
+    except (ValueError, OverflowError):
+        what = f"no mail can have its date, {commit.date!r}"
+        raise MessageRefused(name, (Problem(where, what),)) from None
     wanted = commit._replace(message=f"{subject}\n\n{rest}")
     if _says(of_header(mail.read(raw), name)) != _says(wanted):
         what = "a line of the message would be taken for its end (---, diff, Index:)"
-        raise PatchRefused(name, (Problem(f"{name} (commit {commit.id[:12]})", what),))
+        raise MessageRefused(name, (Problem(where, what),))
     return raw
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import PatchNotFound, Problem
@@ -14,7 +15,7 @@ from pseries.model.commit import slug
 from pseries.model.fields import Fields, parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pseries.model.commit import Commit
 
@@ -167,8 +168,10 @@ def names_of(before: Sequence[tuple[Entry, Commit]], now: Sequence[Commit]) -> l
     """Return which patch each commit is after a person worked with plain git; "" for new ones.
 
     A commit that git rewrote keeps its author's name and date (``commit --amend``, ``rebase -i``),
-    and mostly its subject. So it is, in this order: the same commit; the one of the same author,
-    date and subject; of the same author and date; of the same subject. Each patch is found once.
+    and mostly its subject; one that only got other words keeps its tree. So it is, in this order:
+    the same commit; the one of the same author, date and subject; and, as far as only one can be
+    meant, of the same author and date; of the same tree; of the same subject. Each patch is found
+    once.
 
     Args:
         before: the patches that were applied, with their commits as they were.
@@ -176,17 +179,21 @@ def names_of(before: Sequence[tuple[Entry, Commit]], now: Sequence[Commit]) -> l
     """
     found = [""] * len(now)
     left = list(before)
-    keys = (
-        lambda commit: commit.id,
-        lambda commit: (commit.author, commit.date, commit.subject),
-        lambda commit: (commit.author, commit.date),
-        lambda commit: commit.subject,
+    keys: tuple[tuple[bool, Callable[[Commit], object]], ...] = (
+        (False, lambda commit: commit.id),
+        (False, lambda commit: (commit.author, commit.date, commit.subject)),
+        (True, lambda commit: (commit.author, commit.date)),
+        (True, lambda commit: commit.tree),
+        (True, lambda commit: commit.subject),
     )
-    for key in keys:
+    for alone, key in keys:
+        of_old = Counter(key(each[1]) for each in left)
+        of_new = Counter(key(each) for each, name in zip(now, found, strict=True) if not name)
         for number, commit in enumerate(now):
-            if found[number]:
+            said = key(commit)
+            if found[number] or (alone and (of_old[said] > 1 or of_new[said] > 1)):
                 continue
-            match = next((each for each in left if key(each[1]) == key(commit)), None)
+            match = next((each for each in left if key(each[1]) == said), None)
             if match is not None:
                 found[number] = match[0].name
                 left.remove(match)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pseries.errors import FolderInTheWay, Problem, ReadingsDiffer
+from pseries.errors import BaseChanged, CheckoutInTheWay, Problem, ReadingsDiffer
 from pseries.git.checkout import Checkout, Snapshot
 from pseries.model import commit as commits
 from pseries.model import manifest as manifests
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pseries.model.commit import Commit
+    from pseries.model.manifest import FileImage
     from pseries.model.patch import Patch
     from pseries.model.series import Series
     from pseries.model.splice import File
@@ -50,13 +51,13 @@ def check_out(
         full: show all files of the release, not just the folders that the series touches.
 
     Raises:
-        FolderInTheWay: something is there already.
+        CheckoutInTheWay: something is there already.
         ManifestMissing, ManifestStale: the series is not locked.
         ReadingsDiffer: a patch does not give what the manifest says.
     """
     series.locked()
     if folder.exists() or folder.is_symlink():
-        raise FolderInTheWay(str(folder))
+        raise CheckoutInTheWay(str(folder))
     branch = series.name if _branch_like(series.name) else "series"
     with Checkout.create(folder.absolute(), store.git_dir, branch) as checkout:
         stack = _stack(checkout, series, location, release)
@@ -76,6 +77,7 @@ def follow_folder(work: Work) -> bool:
 
     Raises:
         FolderChanged: the checkout holds work that is not in the folder, so both have changed.
+        BaseChanged: a series below this one changed, too.
     """
     changed = work.foreign()
     if not changed:
@@ -88,6 +90,7 @@ def follow_folder(work: Work) -> bool:
     location = catalog.Location(work.folder.parent, "beside the series")
     series = catalog.load(str(work.folder), location)
     series.locked()
+    require_base(work, series, location)
     base = work.stack.base
     new = _on(work.checkout, series, base, work.checkout.tree_of(base))
     top = work.stack.applied[-1].name if work.stack.top else ""
@@ -97,6 +100,26 @@ def follow_folder(work: Work) -> bool:
     work.finish("reload", new._replace(top=at), folder=work.files())
     work.notes.append(f"{work.stack.folder} was changed ({', '.join(changed)}): checked out anew")
     return True
+
+
+def require_base(work: Work, series: Series, location: Location) -> None:
+    """Refuse where a series below this one is not what the checkout stands on.
+
+    Raises:
+        BaseChanged: so it is.
+        ManifestMissing, ManifestStale: one of them is not locked.
+    """
+    wanted: dict[str, FileImage | None] = {}
+    for name in series.spec.after:
+        for patch in catalog.load(name, location).locked().patches:
+            wanted |= {file.path: file.after for file in patch.files}
+    if not wanted:
+        return
+    with work.checkout.merge_store() as store:
+        there = store.pick(work.checkout.tree_of(work.stack.base), wanted)
+    found = {path: manifests.image(*there[path]) if path in there else None for path in wanted}
+    if found != wanted:
+        raise BaseChanged(series.name, series.spec.after)
 
 
 # --- commits ----------------------------------------------------------------------------------

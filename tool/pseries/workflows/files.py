@@ -6,7 +6,6 @@ import os
 import tempfile
 from pathlib import Path
 
-
 SCRAP = 8
 """Letters that :mod:`tempfile` ends a name with: a file is written as ``.NAME.XXXXXXXX`` first."""
 

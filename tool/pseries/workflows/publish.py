@@ -16,11 +16,12 @@ from pseries.model import series as series_model
 from pseries.model import spec as specs
 from pseries.model.revision import Revision, revision
 from pseries.workflows import catalog
+from pseries.workflows.checkout import require_base
 from pseries.workflows.stack import first_behind
 from pseries.workflows.successor import Grown, patch_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pseries.model.commit import Commit
     from pseries.model.manifest import Manifest
@@ -60,6 +61,7 @@ def publish(work: Work, stack: Stack, renamed: Mapping[str, str] | None = None) 
     Raises:
         PatchRefused: a message cannot be a patch's header.
         Uncommittable: a commit holds a link or a submodule.
+        BaseChanged: a series that this one is made on top of changed meanwhile.
     """
     old = work.files()
     earlier = {new: before for before, new in (renamed or {}).items()}
@@ -118,8 +120,12 @@ def _texts(
     below = work.checkout.read_commits([commit.parents[0] for _, commit in todo])
     pairs = [(under.tree, commit.tree) for under, (_, commit) in zip(below, todo, strict=True)]
     grown = []
+    same = _unmoved(work, todo, pairs)
     for (entry, commit), change in zip(todo, work.checkout.changes(pairs), strict=True):
         if not change:
+            continue
+        if entry.name in same and (kept := _kept(entry, commit, old, earlier)):
+            found[entry.name] = kept
             continue
         sides = [
             work.checkout.files({path: each[side] for path, each in change.items() if each[side]})  # type: ignore[misc]
@@ -131,6 +137,31 @@ def _texts(
         for each, text in zip(grown, patch_texts(grown, store), strict=True):
             found[each.patch.name] = text
     return found
+
+
+def _unmoved(
+    work: Work, todo: Sequence[tuple[Entry, Commit]], pairs: Sequence[tuple[str, str]]
+) -> set[str]:
+    """Return the patches that change the same files from the same to the same as when written."""
+    before = [(entry, pair) for (entry, _), pair in zip(todo, pairs, strict=True) if entry.written]
+    tops = work.checkout.read_commits([entry.written for entry, _ in before])
+    below = work.checkout.read_commits([commit.parents[0] for commit in tops])
+    was = [(under.tree, commit.tree) for under, commit in zip(below, tops, strict=True)]
+    changes = work.checkout.changes([*was, *(pair for _, pair in before)])
+    both = zip(changes[: len(was)], changes[len(was) :], strict=True)
+    return {entry.name for (entry, _), (a, b) in zip(before, both, strict=True) if a == b}
+
+
+def _kept(
+    entry: Entry, commit: Commit, old: Mapping[str, bytes], earlier: Mapping[str, str]
+) -> bytes | None:
+    """Return the bytes of a patch whose files are as they were, unless its header is to change."""
+    data = old.get(earlier.get(entry.name, entry.name))
+    if data is None:
+        return None
+    header = patch_files.parse(entry.name, data, entry.strip).header
+    new = commits.header_for(commit, header, entry.name)
+    return new + data.removeprefix(header.raw)
 
 
 def _before(
@@ -177,6 +208,7 @@ def _manifest(work: Work, files: Mapping[str, bytes], notes: list[str]) -> Manif
     location = catalog.Location(folder.parent, "beside the series")
     whole = {specs.FILE: (folder / specs.FILE).read_bytes(), **files}
     series = series_model.assemble(folder.name, str(folder), whole)
+    require_base(work, series, location)
     known = series.manifest
     touched = {path for patch in series.patches for path in patch.paths}
     before = {file.path for patch in known.patches for file in patch.files} if known else set()

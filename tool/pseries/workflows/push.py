@@ -119,7 +119,9 @@ def _to(work: Work, target: int, verb: str) -> Moved:
         stack, _ = with_carried(work, stack, stack.top)
         made = work.checkout.read_commits([entry.commit for entry in stack.entries[:target]])
         stopped = first_behind(stack, made)
-        work.finish(verb, stack._replace(top=target if stopped is None else stopped))
+        done = stack._replace(top=target if stopped is None else stopped)
+        if done != work.stack:
+            work.finish(verb, done)
         if stopped is not None:
             _stop(work, verb)
     elif target < stack.top:
@@ -135,7 +137,9 @@ def _stop(work: Work, verb: str) -> None:
     stack = work.stack
     entry = stack.entries[stack.top]
     tree = work.checkout.tree_of(stack.head)
-    changed = work.checkout.changes([(tree, work.checkout.tree_of(entry.commit))])[0]
+    theirs = work.checkout.tree_of(entry.commit)
+    work.checkout.require_room(tree, theirs)
+    changed = work.checkout.changes([(tree, theirs)])[0]
     work.checkout.widen(sorted({path.rpartition("/")[0] for path in changed} - {""}))
     work.finish(verb, stack._replace(pending=entry.name), worktree=tree)
     work.checkout.pick(entry.commit)

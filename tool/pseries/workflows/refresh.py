@@ -20,7 +20,7 @@ from pseries.workflows.push import marked
 from pseries.workflows.stack import with_carried
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pseries.model.stack import Stack
     from pseries.workflows.publish import Written
@@ -65,7 +65,10 @@ def refresh(work: Work, words: str = "") -> Refreshed:
     tree = work.checkout.worktree_tree() if dirt.changed else ""
     stack = work.stack
     if tree:
+        changed = work.checkout.changes([(work.checkout.tree_of(stack.head), tree)])[0]
         stack = _amended(work, stack, number, tree)
+        # A file that somebody put outside the folders that are shown is to stay in sight.
+        work.checkout.widen(path.rpartition("/")[0] for path in changed if "/" in path)
     return settled(work, f"refresh {words}".strip(), stack, patch=stack.entries[number].name,
                    worktree=tree)  # fmt: skip
 
@@ -102,6 +105,7 @@ def settled(
     *,
     patch: str = "",
     worktree: str = "",
+    old: str = "",
     renamed: Mapping[str, str] | None = None,
 ) -> Refreshed:
     """Write the folder for a new stack and make it true; the end of every verb that changes one.
@@ -112,18 +116,18 @@ def settled(
         stack: the new stack.
         patch: the patch that it was done to.
         worktree: the tree that the worktree holds already, where edits became a commit.
+        old: the tree that it holds now, where plain git has moved it.
         renamed: new names of patches by old ones.
     """
     published = publish(work, stack, renamed)
     dirt = work.checkout.dirt()
-    old = work.files()
-    files = published.files if published.files != old else None
+    files = published.files if published.files != work.files() else None
     if files is not None or published.stack != work.stack:
         stays = worktree or (work.checkout.worktree_tree() if dirt.changed else "")
         if stays:
             work.checkout.stage_all()
             work.keep_edits(stays)
-        work.finish(verb, published.stack, folder=files, worktree=stays)
+        work.finish(verb, published.stack, folder=files, worktree=stays, old=old)
     work.notes += published.notes
     empty = tuple(each.name for each in published.stack.entries if not each.written)
     return Refreshed(patch, published.patches, empty, dirt.untracked)
@@ -136,14 +140,22 @@ def _resolved(work: Work) -> Refreshed:
     """Take the resolution of a push that stopped, and go on as if it had not."""
     stack = work.stack
     name, number = stack.pending, stack.top
+    work.require_finished()
     head = work.checkout.head()
-    if head != stack.head:
+    if head != stack.head and not work.checkout.above(stack.head, head):
         raise CommitsUnusable(f"HEAD moved while {name} was being pushed: pseries undo")
     dirt = work.checkout.dirt()
-    if left := _unresolved(work, (*dirt.changed, *dirt.unmerged)):
+    if dirt.unmerged and (left := _unresolved(work, dirt.unmerged)):
         raise Unresolved(name, left)
     work.checkout.stage_all()
     tree = work.checkout.worktree_tree()
+    # Whoever committed the resolution left no edits, so it is compared with what was below it.
+    changed = work.checkout.changes([(work.checkout.tree_of(stack.head), tree)])[0]
+    if left := _unresolved(work, changed):
+        raise Unresolved(name, left)
+    if not changed:
+        what = "nothing of the patch is in it; pseries undo, then push it again or delete it"
+        raise Unresolved(name, (Problem("the worktree", what),))
     entry = stack.entries[number]
     commit = work.checkout.read_commits([entry.commit])[0]
     new = work.checkout.write_commit(commit, tree, stack.head)
@@ -152,7 +164,7 @@ def _resolved(work: Work) -> Refreshed:
     return settled(work, f"refresh {name}", stack, patch=name, worktree=tree)
 
 
-def _unresolved(work: Work, files: tuple[str, ...]) -> tuple[Problem, ...]:
+def _unresolved(work: Work, files: Iterable[str]) -> tuple[Problem, ...]:
     with_markers = [
         path for path in files
         if (work.checkout.folder / path).is_file()
@@ -172,16 +184,20 @@ def refresh_all(work: Work) -> Refreshed:
 
     Raises:
         Unrefreshed: edits are not committed.
+        GitUnfinished, HeadAside: git is in the middle of something.
         CommitsUnusable: the commits do not stand on the release in a row.
     """
     work.require_own_folder()
     if work.stack.pending:
         return _resolved(work)
+    work.require_finished()
+    stack = work.stack
+    head = work.checkout.head()
+    if not head:
+        raise CommitsUnusable("HEAD has no commit")
     dirt = work.checkout.dirt()
     if dirt.changed or dirt.unmerged:
         raise Unrefreshed((*dirt.changed, *dirt.unmerged))
-    stack = work.stack
-    head = work.checkout.head()
     now = work.checkout.above(stack.base, head)
     if now is None:
         raise CommitsUnusable(
@@ -201,4 +217,4 @@ def refresh_all(work: Work) -> Refreshed:
         entries.append(Entry(new, 1, commit.id, ""))
     whole = stack._replace(entries=(*entries, *stack.unapplied), top=len(entries))
     whole, _ = with_carried(work, whole, len(entries))
-    return settled(work, "refresh --all", whole)
+    return settled(work, "refresh --all", whole, old=work.checkout.tree_of(head))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from pseries.errors import (
     DoesNotFold,
     LaterConflicts,
+    MessageRefused,
     NameTaken,
     PatchRefused,
     Problem,
+    SplitRefused,
     StackEnd,
 )
 from pseries.model import commit as commits
@@ -125,7 +127,7 @@ def set_header(work: Work, words: str, text: str, *, append: bool = False) -> Re
     """Replace the message of a patch, or append to it; author and date stay.
 
     Raises:
-        PatchRefused: the text is empty, or would be taken for a diff.
+        MessageRefused: the text is empty, or would be taken for a diff.
     """
     work.require_settled()
     follow_folder(work)
@@ -135,7 +137,7 @@ def set_header(work: Work, words: str, text: str, *, append: bool = False) -> Re
     commit = work.checkout.read_commits([entry.commit])[0]
     message = f"{commit.message.rstrip()}\n\n{text.strip()}\n" if append else f"{text.strip()}\n"
     if not text.strip():
-        raise PatchRefused(entry.name, (Problem("header", "the text is empty"),))
+        raise MessageRefused(entry.name, (Problem(entry.name, "the text is empty"),))
     new = commit._replace(message=message)
     commits.header_for(new, None, entry.name)  # refuses what cannot be a header
     made = work.checkout.write_commit(new, commit.tree, stack.below(number))
@@ -200,7 +202,7 @@ def split(work: Work, name: str, choices: Sequence[Choice]) -> Refreshed:
 
     Raises:
         NameTaken: there is such a patch.
-        PatchRefused: a choice is not in the patch, or nothing would stay.
+        SplitRefused: a choice is not in the patch, or nothing would stay.
     """
     _ready(work)
     number = work.number("")
@@ -303,7 +305,7 @@ def _without(patch: Patch, choices: Sequence[Choice]) -> Patch:
         else:
             chosen.setdefault(choice.path, set()).update(numbers or {_WHOLE})
     if problems:
-        raise PatchRefused(patch.name, tuple(problems))
+        raise SplitRefused(patch.name, tuple(problems))
     rest = []
     for section in patch.sections:
         numbers = chosen.get(section.path, set())
@@ -313,5 +315,5 @@ def _without(patch: Patch, choices: Sequence[Choice]) -> Patch:
         rest.append(replace(section, hunks=kept))
     if not choices or not rest:
         what = "name files or hunks to move" if not choices else "nothing would stay in the patch"
-        raise PatchRefused(patch.name, (Problem(patch.name, what),))
+        raise SplitRefused(patch.name, (Problem(patch.name, what),))
     return replace(patch, sections=tuple(rest))

@@ -18,21 +18,26 @@ from typing import TYPE_CHECKING
 from pseries.errors import (
     CheckoutBusy,
     CheckoutInvalid,
+    CheckoutNotOurs,
     CommitsMoved,
     FolderChanged,
+    GitUnfinished,
+    HeadAside,
     LaterConflicts,
     NotACheckout,
     Problem,
     PushPending,
     StackEnd,
+    StoreGone,
     Unrefreshed,
 )
 from pseries.git import checkout as checkouts
 from pseries.git.checkout import Checkout, Snapshot
 from pseries.model import manifest as manifests
+from pseries.model import paths
 from pseries.model import series as series_model
 from pseries.model import stack as stacks
-from pseries.workflows.files import replace_file, sync_folder
+from pseries.workflows.files import SCRAP, replace_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,18 +73,36 @@ class Work:
 
     # --- what must hold before a verb ---------------------------------------------------------
 
+    def require_finished(self) -> None:
+        """Refuse while a command of plain git is half done, and where HEAD only looks at a patch.
+
+        Raises:
+            GitUnfinished: a rebase, merge or the like waits for a person.
+            HeadAside: HEAD is detached at a commit below the top patch.
+        """
+        if command := self.checkout.unfinished():
+            raise GitUnfinished(command)
+        head, stack = self.checkout.head(), self.stack
+        if head == stack.head or not self.checkout.is_detached():
+            return
+        names = {entry.commit: entry.name for entry in stack.applied} | {stack.base: "the release"}
+        if head in names:
+            raise HeadAside(names[head])
+
     def require_settled(self) -> None:
         """Refuse while a push waits for a person, and where somebody moved HEAD with git.
 
         Raises:
             PushPending: a push stopped at a conflict.
             CommitsMoved: HEAD is not the commit of the top patch.
+            GitUnfinished, HeadAside: see :meth:`require_finished`.
         """
         if self.stack.pending:
             raise PushPending(self.stack.pending)
         head = self.checkout.head()
+        self.require_finished()
         if head != self.stack.head:
-            raise CommitsMoved(head[:12], self.stack.head[:12])
+            raise CommitsMoved(head[:12] or "on no commit", self.stack.head[:12])
 
     def require_clean(self) -> None:
         """Refuse as :meth:`require_settled`, and where edits would be lost.
@@ -192,8 +215,8 @@ class Work:
         moves = move and move != shot.worktree
         if moves:
             self.checkout.move(move, shot.worktree, try_only=True)
-        if shot.folder != self.shot.folder:
-            self.checkout.announce(shot.id)
+        if moves or shot.folder != self.shot.folder:
+            self.checkout.announce(shot.id, move or shot.worktree)
             self._write_folder(shot.folder)
         if moves:
             self.checkout.move(move, shot.worktree)
@@ -210,11 +233,19 @@ class Work:
         sync_folder(self.folder)
 
     def take_back(self) -> None:
-        """Give back the folder what a killed verb wrote there, as far as nobody changed it."""
-        coming = self.checkout.announced()
-        if coming is None:
+        """Give back folder and worktree what a killed verb put there, as far as nobody changed it.
+
+        Raises nothing but what reading and writing do: it is tried again by the next verb.
+        """
+        said = self.checkout.announced()
+        if said is None:
+            return
+        coming, held = said
+        if coming.id == self.shot.id:  # all was done, but not all refs were written
+            self.checkout.settle(coming.id, head=coming.head)
             return
         old, new = self.checkout.tree(self.shot.folder), self.checkout.tree(coming.folder)
+        self._remove_scraps({*old, *new})
         there = {name: manifests.blob_id(data) for name, data in self.files().items()}
         written = {name: entry.blob for name, entry in new.items()}
         lost = {
@@ -226,8 +257,17 @@ class Work:
         for name in new.keys() - old.keys():
             if there.get(name) == new[name].blob:
                 (self.folder / name).unlink()
+        left = self.checkout.put_back(held, coming.worktree)
         self.checkout.retract()
         self.notes.append(f"an interrupted {coming.verb.split()[0]} was taken back")
+        self.notes += [f"{paths.display(path)} was changed since, so it was left" for path in left]
+
+    def _remove_scraps(self, names: set[str]) -> None:
+        """Remove what is left of files that were being written when the process was killed."""
+        for file in self.folder.iterdir():
+            stem, _, rest = file.name.removeprefix(".").rpartition(".")
+            if file.name[:1] == "." and stem in names and len(rest) == SCRAP:
+                file.unlink()
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -254,10 +294,14 @@ def opened(start: Path) -> Iterator[Work]:
 
     Raises:
         NotACheckout: it lies in none.
+        CheckoutNotOurs: it is another user's.
+        StoreGone: the store that it reads the release from was removed.
         CheckoutBusy: another verb is at work.
         CheckoutInvalid: what pseries keeps there cannot be read, or the series folder is gone.
     """
     top = top_of(start)
+    if not checkouts.is_trusted(top, os.environ):
+        raise CheckoutNotOurs(str(top), (top / ".git").stat().st_uid)
     descriptor = os.open(top / ".git" / checkouts.MARKER, os.O_RDWR | os.O_CLOEXEC)
     try:
         try:
@@ -272,6 +316,8 @@ def opened(start: Path) -> Iterator[Work]:
 
 
 def _loaded(checkout: Checkout) -> Work:
+    if missing := checkout.missing_store():
+        raise StoreGone(checkout.folder.name, missing)
     shot = checkout.snapshot()
     problems: list[Problem] = []
     if shot is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import FileNotShown, StackEnd
@@ -147,10 +148,22 @@ def track(work: Work, names: Sequence[str]) -> None:
     Raises:
         FileNotShown: one is not there.
     """
+    show(work, names)
     for name in names:
-        if not (work.checkout.folder / name).is_file():
+        file = work.checkout.folder / name
+        if file.is_symlink() or not file.is_file() or name.split("/")[0] == ".git":
             raise FileNotShown(name)
     work.checkout.add(names)
+
+
+def show(work: Work, names: Sequence[str]) -> None:
+    """Let files of the release that a sparse worktree leaves out appear in it."""
+    left_out = [
+        name for name in names
+        if not (work.checkout.folder / name).exists()
+        and not work.checkout.shows(name) and _is_known(work, name)
+    ]  # fmt: skip
+    work.checkout.widen({name.rpartition("/")[0] for name in left_out})
 
 
 def remember(work: Work) -> None:
@@ -171,19 +184,31 @@ def since(work: Work, names: Sequence[str]) -> bytes:
 
 
 def inside(work: Work, path: str, here: Path) -> str:
-    """Return a file's canonical path, given as that or relative to the current folder.
+    """Return a file's canonical path, given relative to the current folder, or as it is.
+
+    Where both could be meant it is the one that is there, in the worktree or in the release.
 
     Raises:
         FileNotShown: it lies outside the worktree.
     """
-    try:
-        found = str((here / path).absolute().relative_to(work.checkout.folder))
-    except ValueError:
-        raise FileNotShown(path) from None
-    return found if (here / path).exists() or "/" not in path else path
+    top = work.checkout.folder
+    found = os.path.relpath(os.path.normpath(here / path), top)
+    if path and found.split("/")[0] not in {"..", "."}:
+        if (top / found).exists() or _is_known(work, found):
+            return found
+        whole = os.path.normpath(path)
+        known = whole[0] not in "./" and ((top / whole).exists() or _is_known(work, whole))
+        return whole if known else found
+    raise FileNotShown(path)
 
 
 # --- means ------------------------------------------------------------------------------------
+
+
+def _is_known(work: Work, path: str) -> bool:
+    head = work.checkout.tree_of(work.stack.head)
+    with work.checkout.merge_store() as store:
+        return path in store.pick(head, [path])
 
 
 def _trees(work: Work, entries: Sequence[Entry]) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from pseries.workflows.stack import EDIT
 
 if TYPE_CHECKING:
     from pseries.git.checkout import Snapshot
+    from pseries.model.stack import Stack
     from pseries.workflows.stack import Work
 
 
@@ -24,6 +25,7 @@ def undo(work: Work) -> str:
         Unrefreshed: there are edits that would be lost.
         FolderChanged, CommitsMoved: somebody else changed what would be put back.
     """
+    work.require_finished()
     if work.stack.pending:
         return _give_up(work)
     actual = _actual(work)
@@ -83,11 +85,15 @@ def _actual(work: Work, *, edits: bool = False) -> str:
 
 
 def _turn(work: Work, target: Snapshot, actual: str) -> None:
+    work.turn(target, _stack(target), move=actual, newest=False)
+
+
+def _stack(shot: Snapshot) -> Stack:
     problems: list[Problem] = []
-    stack = stacks.parse(target.stack, problems)
+    stack = stacks.parse(shot.stack, problems)
     if problems:  # an older or newer program's; to go back further may help
         raise StackEnd(f"that state cannot be read: {problems[0]}")
-    work.turn(target, stack, move=actual, newest=False)
+    return stack
 
 
 def _give_up(work: Work) -> str:
@@ -95,8 +101,10 @@ def _give_up(work: Work) -> str:
     tree = work.checkout.worktree_tree()
     kept = write_commit(work.checkout.git_dir, tree, b"a conflict that was given up\n")
     work.checkout.keep(kept)
-    work.checkout.discard(work.checkout.tree_of(work.stack.head))
-    name = work.stack.pending
-    work.finish(f"give up {name}", work.stack._replace(pending=""))
+    name, shot = work.stack.pending, work.shot
+    while _stack(shot).pending:  # what was resolved may have been refreshed, and that undone
+        shot = _known(work, shot.before)
+    work.checkout.discard(shot.worktree)
+    work.turn(shot, _stack(shot), move="")
     work.notes.append(f"what was resolved of {name} is in commit {kept[:12]}")
     return f"push {name}"
