@@ -280,3 +280,25 @@ def test_a_checkout_is_not_made_where_something_is(work: Path, pseries: Run):
     assert said.code == 1
     assert "is there already" in said.err
     assert "pseries checkout SERIES DIR" in said.err
+
+
+def test_import_in_a_checkout_puts_patches_above_the_top_one(
+    work: Path, bench: Bench, pseries: Run
+):
+    assert pseries("pop").code == 0
+    before = {path: (work / path).read_bytes() for path in (CORE, "eng/net.py")}
+    after = {**before, "eng/net.py": before["eng/net.py"].replace(b"PORT = 1", b"PORT = 9")}
+    foreign = bench.tmp / "port.patch"
+    foreign.write_bytes(bench.patch(before, after, "Another port"))
+    said = pseries("import", "--offline", foreign)
+    assert said.code == 0, said.err
+    assert pseries("series", "-v").out == f"+ {FIRST}\n= {SECOND}\n  port.patch\n  {THIRD}\n"
+    assert pseries("push").out == "applied port.patch\nnow at port.patch\n"
+    assert (work / "eng/net.py").read_bytes() == after["eng/net.py"]
+    (work / CORE).write_bytes(before[CORE] + b"# edit\n")
+    said = pseries("import", "--offline", foreign)
+    assert (said.code, "no patch yet" in said.err) == (1, True)
+    assert pseries("refresh").code == 0
+    assert pseries("new", "empty").code == 0
+    said = pseries("import", "--offline", foreign)
+    assert (said.code, "empty.patch" in said.err) == (1, True)

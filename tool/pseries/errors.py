@@ -1072,6 +1072,15 @@ class Unrefreshed(Refused):
         return f"these files hold changes that are in no patch yet:{shown}"
 
 
+class Unwritten(Refused):
+    """Patches of a checkout are not in the series folder as they are in it."""
+
+    patches: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"the series folder does not hold these as they are: {', '.join(self.patches)}"
+
+
 class InTheWay(Refused):
     """Untracked files stand where a patch would put its own, or git refused to change a file."""
 

@@ -220,7 +220,8 @@ def import_(
 ) -> None:
     """Take patches of other tools into a series: all of them, or none."""
     from pseries.cli.upstream import tell
-    from pseries.workflows import catalog
+    from pseries.git.checkout import find
+    from pseries.workflows import catalog, checkout, stack
     from pseries.workflows import import_ as importing
     from pseries.workflows.means import Means
 
@@ -230,14 +231,23 @@ def import_(
         raise typer.BadParameter("--range is of one repository")
     if first and after:
         raise typer.BadParameter("--first and --after exclude each other")
+    below: str | None = None if first else after
+    here = find(Path.cwd()) is not None and not (into or release or variant)
+    if here:
+        with stack.opened(Path.cwd()) as work:
+            into, top = checkout.place_for_import(work)
+        below = below if first or after else top
     asked = importing.Asked(
-        tuple(source), between, into, release, variant, None if first else after, strip,
+        tuple(source), between, into, release, variant, below, strip,
         tuple(exclude or ()), accept_offset, dry_run,
     )  # fmt: skip
     with progress.bar() as bar:
         report = importing.start(
             asked, catalog.locate(series_dir), Means(offline, index_url, bar, tell)
         )
+    if here and report.folder:
+        with stack.opened(Path.cwd()) as work:
+            checkout.follow_folder(work)
     if json:
         render.as_json(_document(report))
     else:

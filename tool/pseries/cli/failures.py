@@ -214,6 +214,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.Unrefreshed: lambda _: (
         "pseries refresh takes them into the top patch, git stash keeps them aside"
     ),
+    errors.Unwritten: lambda _: "pseries refresh writes them; an empty patch can be deleted",
     errors.InTheWay: lambda _: "move those files away, then run this again",
     errors.CommitsMoved: lambda e: (
         f"pseries refresh --all takes them over; git reset --hard {e.expected} drops them"

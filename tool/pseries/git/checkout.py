@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import GitFailed, IdentityMissing, InTheWay, Problem, Uncommittable
-from pseries.git import process
+from pseries.git import objects, process
 from pseries.git.merge import MergeStore, write_commit, write_loose
 from pseries.git.objects import Entry, Objects
 from pseries.git.workspace import Workspace
@@ -196,16 +196,7 @@ class Checkout:
             return []
         stdin = "".join(f"{name}\n" for name in names).encode()
         output = self._git("cat-file", "--batch", stdin=stdin).stdout
-        found, at = [], 0
-        for name in names:
-            end = output.index(b"\n", at)
-            words = output[at:end].split(b" ")
-            if len(words) != 3 or words[1] != kind.encode():
-                raise GitFailed(("cat-file", "--batch"), 0, f"{name} is missing or no {kind}")
-            size = int(words[2])
-            found.append(output[end + 1 : end + 1 + size])
-            at = end + 1 + size + 1
-        return found
+        return list(objects.contents(output, names, kind))
 
     def above(self, base: str, head: str) -> list[Commit] | None:
         """Return the commits from ``base`` (without it) to ``head``, the lowest first.

@@ -6,7 +6,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pseries.errors import BaseChanged, CheckoutInTheWay, Problem, ReadingsDiffer
+from pseries.errors import BaseChanged, CheckoutInTheWay, Problem, ReadingsDiffer, Unwritten
 from pseries.git.checkout import Checkout, Snapshot
 from pseries.model import commit as commits
 from pseries.model import manifest as manifests
@@ -120,6 +120,23 @@ def require_base(work: Work, series: Series, location: Location) -> None:
     found = {path: manifests.image(*there[path]) if path in there else None for path in wanted}
     if found != wanted:
         raise BaseChanged(series.name, series.spec.after)
+
+
+def place_for_import(work: Work) -> tuple[str, str | None]:
+    """Return where patches go that are imported in a checkout: its series, above its top patch.
+
+    Returns:
+        The series folder, and the name of the top patch, ``None`` for below all.
+
+    Raises:
+        Unrefreshed: there are edits.
+        Unwritten: the folder lacks patches of the checkout, so that it is not to be changed.
+    """
+    work.require_clean()
+    follow_folder(work)
+    if behind := tuple(each.name for each in work.stack.entries if each.written != each.commit):
+        raise Unwritten(behind)
+    return work.stack.folder, work.stack.applied[-1].name if work.stack.top else None
 
 
 # --- commits ----------------------------------------------------------------------------------

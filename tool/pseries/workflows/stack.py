@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ from pseries.model import manifest as manifests
 from pseries.model import paths
 from pseries.model import series as series_model
 from pseries.model import stack as stacks
+from pseries.workflows.desk import Desk
 from pseries.workflows.files import SCRAP, replace_file, sync_folder
 
 if TYPE_CHECKING:
@@ -126,7 +128,11 @@ class Work:
 
     def foreign(self) -> tuple[str, ...]:
         """Return the files of the series folder that somebody else changed."""
-        known = self.checkout.tree(self.shot.folder)
+        return self._differing(self.shot.folder)
+
+    def _differing(self, tree: str) -> tuple[str, ...]:
+        """Return the files in which the series folder is not what a stored tree of it holds."""
+        known = self.checkout.tree(tree)
         there = {name: manifests.blob_id(data) for name, data in files_of(self.folder).items()}
         names = sorted(known.keys() | there.keys())
         return tuple(
@@ -211,16 +217,26 @@ class Work:
             stack: the stack in it.
             move: the tree that the worktree holds now, if it is to be changed.
             newest: whether nothing is to be redone afterwards.
+
+        Raises:
+            FolderChanged: somebody wrote to the series folder meanwhile.
+            RebaseBusy: another process is about to.
+            InTheWay: the worktree cannot be changed.
         """
         moves = move and move != shot.worktree
+        writes = shot.folder != self.shot.folder and bool(self._differing(shot.folder))
         if moves:
             self.checkout.move(move, shot.worktree, try_only=True)
-        if moves or shot.folder != self.shot.folder:
-            self.checkout.announce(shot.id, move or shot.worktree)
-            self._write_folder(shot.folder)
-        if moves:
-            self.checkout.move(move, shot.worktree)
-        self.checkout.settle(shot.id, head=shot.head, newest=newest)
+        with Desk(self.folder.parent, self.folder.name).lock() if writes else nullcontext():
+            if writes:  # once more, now that no other program of ours can write
+                self.require_own_folder()
+            if moves or writes:
+                self.checkout.announce(shot.id, move or shot.worktree)
+            if writes:
+                self._write_folder(shot.folder)
+            if moves:
+                self.checkout.move(move, shot.worktree)
+            self.checkout.settle(shot.id, head=shot.head, newest=newest)
         self.shot, self.stack = shot, stack
 
     def _write_folder(self, tree: str) -> None:
