@@ -38,9 +38,7 @@ SeriesName = Annotated[
 ]
 PatchName = Annotated[
     str,
-    typer.Argument(
-        metavar="[PATCH]", help="Default: the top patch.", autocompletion=_patch_names
-    ),
+    typer.Argument(metavar="[PATCH]", help="Default: the top patch.", autocompletion=_patch_names),
 ]
 PatchNeeded = Annotated[
     str, typer.Argument(metavar="PATCH", help="A patch.", autocompletion=_patch_names)

@@ -215,14 +215,10 @@ class Objects:
         for strip, group in groupby(series, lambda patch: patch.strip):
             batch = list(group)
             diffs = [patch.diff for patch in batch]
-            if self._numstat(strip, diffs) == [
-                row for p in batch for row in opinion.numstat(p)
-            ]:
+            if self._numstat(strip, diffs) == [row for p in batch for row in opinion.numstat(p)]:
                 continue
             for patch in batch:
-                if (theirs := self._numstat(strip, [patch.diff])) != list(
-                    opinion.numstat(patch)
-                ):
+                if (theirs := self._numstat(strip, [patch.diff])) != list(opinion.numstat(patch)):
                     raise ReadingsDiffer(patch.name, _as_problems(patch, theirs))
 
     def _numstat(self, strip: int, diff: list[bytes]) -> list[Counts] | None:
