@@ -156,7 +156,10 @@ def installed(index_reachable: None) -> Callable[[str, str], Path]:
                  "--target", str(making), f"{name}=={version}"],
                 check=True,
             )  # fmt: skip
-            making.rename(folder)
+            try:
+                making.rename(folder)
+            except OSError:  # another process of this test run was faster
+                shutil.rmtree(making)
         return folder
 
     return install

@@ -93,8 +93,10 @@ def test_a_read_only_tree(bench: Bench, whole: Series, mounted: Path):
 
 @as_root
 def test_no_permission(bench: Bench, whole: Series, tmp_path_factory: pytest.TempPathFactory):
+    top = tmp_path_factory.getbasetemp()
+    top = top.parent if top.name.startswith("popen-") else top  # one for each process of xdist
     for folder in (bench.tmp, *bench.tmp.parents):
-        if folder.name.startswith("pytest-") or folder.parent.name.startswith("pytest-"):
+        if folder.is_relative_to(top.parent):
             folder.chmod(0o755)
     before = engine.snapshot(bench.site)
 

@@ -63,7 +63,8 @@ class Problem(NamedTuple):
     what: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
+        where = self.where.replace("\n", "\\n")  # a name of a stranger's must not add a line
+        return f"{where}: {self.what}"
 
 
 MOST_LISTED = 50

@@ -141,13 +141,14 @@ def _print_captured(captured: Captured) -> None:
         render.line(f"  {patch.name}")
         for edit in patch.files:
             where = f"  in {', '.join(edit.symbols[:5])}" if edit.symbols else ""
-            render.line(f"      {edit.what} {edit.path}  +{edit.added} -{edit.removed}{where}")
+            path = render.short(edit.path, 1000)
+            render.line(f"      {edit.what} {path}  +{edit.added} -{edit.removed}{where}")
     if captured.left_out:
         render.line("  not captured:")
         for problem in captured.left_out:
-            render.line(f"      {problem}")
+            render.line(f"      {render.short(str(problem), 400)}")
     for note in captured.notes:
-        render.note(note)
+        render.note(render.short(note, 1000))
     if not captured.folder:
         render.line("nothing was written: --dry-run")
         return
@@ -261,11 +262,12 @@ def _document(report: Imported) -> dict[str, Any]:
 
 
 def _print_imported(report: Imported, *, dry_run: bool) -> None:
-    render.line(f"{report.series} ({report.release}), order: {', '.join(report.order)}")
+    order = render.short(", ".join(report.order), 1000)
+    render.line(f"{report.series} ({report.release}), order: {order}")
     for outcome in report.patches:
         _print_outcome(outcome)
     for note in report.notes:
-        render.note(note)
+        render.note(render.short(note, 1000))
     counts = [
         f"{count} {fate}"
         for fate in ("taken", "already there", "refused")
@@ -288,9 +290,10 @@ def _print_outcome(outcome: Outcome) -> None:
     elif outcome.fate.value == "taken":
         words += f", fits {outcome.how.value}"
     fits = [f"{fit.version} {fit.how.value}" for fit in outcome.fits]
-    render.line(f"  {outcome.name}: {words}: {render.short(outcome.subject or 'no subject', 80)}")
+    subject = render.short(outcome.subject or "no subject", 80)
+    render.line(f"  {render.short(outcome.name)}: {words}: {subject}")
     for change in outcome.changes:
-        render.line(f"      {change}")
+        render.line(f"      {render.short(change, 400)}")
     for problem in outcome.problems:
         render.line(f"      {render.short(str(problem), 400)}")
     certain = outcome.how.value == "by blob ids" or outcome.beside

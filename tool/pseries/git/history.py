@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 MOST_COMMITS = 20_000
 NOTES = "refs/notes/pseries"
 """Notes on the commits of an exported series: the patch that each was made from."""
+_SEALED = {
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    # A partial clone names a remote, and a program, that git would get missing objects from.
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+}
+"""What keeps a stranger's repository from having a say while git runs in it."""
 _REVISION = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_./@{}^~+-]{0,254}")
 _ID = re.compile(r"[0-9a-f]{40}")
 
@@ -76,7 +83,11 @@ def changes(folder: Path, between: str) -> tuple[Change, ...]:
     reason = _crooked(rows)
     if reason is not None:
         raise RangeRefused(str(folder), between, reason)
-    return _read(git_dir, rows[0][1], [row[0] for row in rows])
+    try:
+        return _read(git_dir, rows[0][1], [row[0] for row in rows])
+    except ValueError:  # no git writes such a commit
+        what = "a commit in it has no author, or no date, that can be read"
+        raise RangeRefused(str(folder), between, what) from None
 
 
 def _crooked(rows: Sequence[Sequence[str]]) -> str | None:
@@ -97,9 +108,7 @@ def _crooked(rows: Sequence[Sequence[str]]) -> str | None:
 
 
 def _git(git_dir: Path, *arguments: str, accept: Sequence[int] = (0,)) -> bytes:
-    said = process.run(
-        arguments, git_dir=git_dir, accept=accept, extra={"GIT_NO_REPLACE_OBJECTS": "1"}
-    )
+    said = process.run(arguments, git_dir=git_dir, accept=accept, extra=_SEALED)
     return said.stdout if said.status == 0 else b""
 
 
@@ -158,5 +167,5 @@ def _utf8(content: bytes) -> bytes:
         return content
     try:
         return content.decode(named[1].decode("ascii")).encode("utf-8")
-    except (LookupError, UnicodeDecodeError):
+    except (LookupError, ValueError):  # not every codec says so in the same way
         return content

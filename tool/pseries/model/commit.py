@@ -167,7 +167,10 @@ def _mail_date(date: str) -> str:
     seconds, _, zone = date.partition(" ")
     minutes = int(zone[1:3]) * 60 + int(zone[3:5])
     offset = timedelta(minutes=-minutes if zone.startswith("-") else minutes)
-    moment = datetime.fromtimestamp(int(seconds), timezone(offset))
+    try:
+        moment = datetime.fromtimestamp(int(seconds), timezone(offset))
+    except (ValueError, OverflowError, OSError):  # of no year that there is
+        return _mail_date(_NO_DATE)
     days = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
     months = (
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",

@@ -130,7 +130,11 @@ def read(message: bytes) -> Message:
     encoded = mail.transfer_encoding(_FIRST_LINE + head + b"\n\n") in _ENCODED
     parted = re.search(rb"^content-type:[ \t]*multipart/", head, re.IGNORECASE | re.MULTILINE)
     if encoded or parted is not None:
-        return Message(_decoded(rest), None, ("the mail was decoded",))
+        try:
+            return Message(_decoded(rest), None, ("the mail was decoded",))
+        except (ValueError, LookupError, TypeError, RecursionError):
+            # What the library raises on fields that are no MIME: no patch is in such a mail.
+            return Message(message, None, ("the mail could not be decoded",))
     if is_message(first + b"\n") or not first.startswith(b"From "):
         return Message(message, None, ())
     return Message(_untravelled(rest), None, ("fields about the mail's transport were left out",))

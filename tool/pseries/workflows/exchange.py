@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import ExportRefused, Problem
@@ -138,14 +137,10 @@ def _git_branch(series: Series, target: Path, means: Means, location: Location |
         for patch, change in zip(patches, changes, strict=True)
     ]
     base = f"pseries/{series.name}"
-    try:
-        found = branch.write(
-            target, store.git_dir, branch.Base(release.commit, release.recorded.upstream),
-            made, branch.Named(series.name, base), notes,
-        )  # fmt: skip
-    except BaseException:
-        shutil.rmtree(target, ignore_errors=True)
-        raise
+    found = branch.write(
+        target, store.git_dir, branch.Base(release.commit, release.recorded.upstream),
+        made, branch.Named(series.name, base), notes,
+    )  # fmt: skip
     said = () if found else (_NO_UPSTREAM,)
     usage = f"in a checkout: git fetch {target.absolute()} {series.name} {base}"
     return Exported(series.name, "git-branch", str(target), (series.name, base), said, usage)

@@ -520,9 +520,9 @@ def _with(line: bytes, name: str, patch: Patch) -> bytes:
 
 
 def _joined(*parts: bytes) -> bytes:
-    text = b""
+    text = bytearray()
     for part in parts:
         if part and text and not text.endswith(b"\n"):
             text += b"\n"
         text += part
-    return text
+    return bytes(text)
