@@ -112,6 +112,16 @@ def test_lint(here: Bench, pseries: Run):
     assert (said.code, "0003-orphan.patch" in said.err) == (1, True)
 
 
+def test_a_series_that_ours_hide_is_found_again(here: Bench, pseries: Run):
+    said = pseries("show", "sglang-0.5.15")
+    assert said.code == 1
+    assert "hides the one that ships with pseries" in said.err
+    folder = said.err.split("--series-dir ")[1].split()[0]
+    assert pseries("show", "sglang-0.5.15", "--series-dir", folder).code == 0
+    said = pseries("show", here.site)
+    assert "the series comes first" in said.err
+
+
 def test_lint_finds_what_programs_left_behind(here: Bench, pseries: Run):
     names = ("eng/core.py.orig", "eng/a.py~", "eng/__pycache__/x.cpython-312.pyc", "eng/fine.py")
     after = {**engine.FILES, **dict.fromkeys(names, b"x\n")}

@@ -84,7 +84,7 @@ def test_where_nothing_is_left_there_is_one_line_and_exit_1(
         (("split", "x", f"{CORE}:0"), 2, "no range of hunks"),
         (("split", "x", f"{CORE}:1-x"), 1, "does not change it"),
         (("new", SECOND), 1, "there is one already"),
-        (("fold", "nothing.diff"), 1, "no one patch of the series"),
+        (("fold", "nothing.diff"), 1, "is the name of no patch"),
         (("annotate", "/etc/passwd"), 1, "no file of this checkout"),
         (("add", "eng/none.py"), 1, "no file of this checkout"),
     ],
@@ -263,6 +263,13 @@ def test_where_nothing_is_applied_there_is_one_line(
     pseries("pop", "-a")
     said = pseries(*words)
     assert (said.code, said.out, said.err) == (1, "", "pseries: no patch is applied\n")
+
+
+def test_edits_without_a_patch_are_told_where_to_go(work: Path, pseries: Run):
+    pseries("pop", "-a")
+    (work / CORE).write_bytes((work / CORE).read_bytes() + b"# edit\n")
+    said = pseries("refresh")
+    assert (said.code, "pseries new NAME" in said.err) == (1, True)
 
 
 def test_a_folder_that_a_pop_took_along_is_named(work: Path, pseries: Run, tmp_path: Path):

@@ -54,7 +54,8 @@ def test_a_file_of_any_time(tmp_path: Path, when: int) -> None:
 
 @pytest.mark.parametrize("name", [
     "caf\u00e9.py", "a b.py", " x.py", "[PATCH] x.py", "=?utf-8?q?x?=.py", "---.py", "x\ny.py",
-    'q"uote.py', "back\\slash.py", "\x1b[31mred.py", "-x.py", "#x.py", "x" * 240 + ".py", "\u202egnp.py",
+    'q"uote.py', "back\\slash.py", "\x1b[31mred.py", "-x.py", "#x.py", "x" * 240 + ".py",
+    "\u202egnp.py",
     os.fsdecode(b"caf\xe9.py"), "From x.py", ".py", "diff --git a.py", "None",
 ])  # fmt: skip
 def test_new_files_of_any_name(tmp_path: Path, name: str) -> None:
@@ -94,7 +95,7 @@ def test_one_module(tmp_path: Path) -> None:
     assert take(site, "six").verified
 
 
-@pytest.mark.parametrize("version", ["v1.0", "1.0+cu129", "1.0.0", "01.0"])
+@pytest.mark.parametrize("version", ["v1.0", "1.0+cu129", "01.0"])
 def test_versions_are_told_alike(tmp_path: Path, version: str) -> None:
     release(tmp_path)
     site = engine.install(tmp_path / "site", version=version)

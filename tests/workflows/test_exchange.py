@@ -292,3 +292,21 @@ def test_a_release_from_git_gives_a_branch_that_upstreams_clone_can_fetch(
     assert base == engine.git(upstream, "rev-parse", "v1.0")
     assert engine.git(upstream, "log", "--format=%s", "main..carried") == b"1.patch\n"
     assert engine.git(upstream, "show", "carried:eng/old.py") == b"GONE = False\n"
+
+
+def test_what_another_export_wrote_meanwhile_is_left_alone(
+    series: Series, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two at once to one name: the second fails, and the first's repository stays."""
+    target = tmp_path / "out"
+    fetched = release.fetch
+
+    def slow(*words: object, **named: object) -> object:
+        (target / "objects").mkdir(parents=True)
+        return fetched(*words, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(release, "fetch", slow)
+    with pytest.raises((ExportInTheWay, OSError)):
+        exchange.export(series, "git-branch", target, OFFLINE)
+    assert (target / "objects").is_dir()
+    assert [path.name for path in tmp_path.glob(".out*")] == []

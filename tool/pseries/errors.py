@@ -107,9 +107,16 @@ class SeriesNotFound(Refused):
     looked_in: tuple[str, ...]
     known: tuple[str, ...]
     close: tuple[str, ...]
+    hidden: str
+    """The folder of the series that ship with the program, where it is one of those."""
 
     def __str__(self) -> str:
         places = ", ".join(self.looked_in) or "no folder"
+        if self.hidden:
+            return (
+                f"no series named {self.name!r} in {places}, which hides the one that ships with"
+                " pseries"
+            )
         if self.close:
             return f"no series named {self.name!r} in {places}; close: {', '.join(self.close)}"
         known = ", ".join(self.known) or "none"
@@ -1041,7 +1048,7 @@ class PatchNotFound(Refused):
 
     def __str__(self) -> str:
         close = f"; there are {', '.join(self.close)}" if self.close else ""
-        return f"no one patch of the series is {self.name!r}{close}"
+        return f"{self.name!r} is the name of no patch, or of several{close}"
 
 
 class StackEnd(Refused):

@@ -52,14 +52,16 @@ def build_wheel(
     given: From = None,
     python_version: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--python-version", metavar="X.Y", help="Take the wheel for this Python."),
+        typer.Option(
+            "--python-version", metavar="X.Y", help="The wheel for it; default: the running one."
+        ),
     ] = None,
     platform: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
             "--platform",
             metavar="TAG",
-            help="Take the wheel for it: aarch64, manylinux_2_28_x86_64.",
+            help="The wheel for it: aarch64, manylinux_2_28_x86_64; default: this machine.",
         ),
     ] = None,
     everything: Annotated[
@@ -79,7 +81,10 @@ def build_wheel(
     index_url: IndexUrl = None,
     json: Json = False,
 ) -> None:
-    """Write the official wheel with the series in it; all else stays as upstream built it."""
+    """Write the official wheel with the series in it.
+
+    All else stays as upstream built it.
+    """
     from pseries.workflows import build, platforms
 
     _check_choice(
@@ -207,7 +212,10 @@ def build_kit(
     index_url: IndexUrl = None,
     json: Json = False,
 ) -> None:
-    """Write a folder and a zip file that patch a host without network, git and pseries."""
+    """Write a kit, folder and zip, that patches a host.
+
+    It needs Python there, but no network, git or pseries.
+    """
     from pseries.workflows import build, build_kit
 
     loaded = _series(series, series_dir, given)
@@ -229,7 +237,10 @@ def index(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with wheels and sdists.")],
     json: Json = False,
 ) -> None:
-    """Write a package index for the wheels in a folder, to be served by any web server."""
+    """Write a package index for the wheels in a folder.
+
+    Any web server can serve it.
+    """
     from pseries.export import index as indexes
 
     files = indexes.build(folder)

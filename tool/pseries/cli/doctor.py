@@ -28,7 +28,9 @@ def doctor(
     series: Annotated[
         Optional[str],  # noqa: UP045 - typer reads annotations at run time on Python 3.10
         typer.Argument(
-            metavar="[SERIES]", help="Default: what can be said without.", show_default=False
+            metavar="[SERIES]",
+            help="Default: say which series fit, and the facts.",
+            show_default=False,
         ),
     ] = None,
     site_packages: SitePackages = None,
@@ -37,13 +39,16 @@ def doctor(
         bool,
         typer.Option(
             "--all-files",
-            help="Compare the calls of all files of the engine: a minute, not a second.",
+            help="Compare the calls of all files of the engine: up to half a minute.",
         ),
     ] = False,
     series_dir: SeriesDir = None,
     json: Json = False,
 ) -> None:
-    """Say what is missing: packages, their signatures, accelerators, limits, disk, git."""
+    """Say what a machine and an environment lack.
+
+    Packages and calls into them, accelerators, limits, disk, git. Exit 1 if a need is not met.
+    """
     from pseries.workflows import catalog
     from pseries.workflows import doctor as doctors
 

@@ -42,17 +42,24 @@ def init(
         Optional[Path],  # noqa: UP045 - typer reads annotations at run time on Python 3.10
         typer.Option("--from", metavar="PATH", help="A folder that is the release."),
     ] = None,
-    tag: Annotated[str, typer.Option("--tag", help="Its tag; default: found out.")] = "",
+    tag: Annotated[str, typer.Option("--tag", metavar="TAG", help="Default: found out.")] = "",
     root: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--root", help="Folder that installs into site-packages; default: found out."),
+        typer.Option(
+            "--root",
+            metavar="DIR",
+            help="Folder that installs into site-packages; default: found out.",
+        ),
     ] = None,
     series_dir: SeriesDir = None,
     offline: Offline = False,
     index_url: IndexUrl = None,
     json: Json = False,
 ) -> None:
-    """Begin a series: fetch a release and make an empty series folder for it."""
+    """Begin a series for a release, with no patch in it.
+
+    The release is fetched if it is not in the store.
+    """
     from pseries.cli.upstream import tell
     from pseries.workflows import catalog
     from pseries.workflows import init as beginning
@@ -73,7 +80,10 @@ def init(
     render.line(f"  {begun.distribution} {begun.version} from {begun.origin}; {where}")
     for note in begun.notes:
         render.note(note)
-    render.note(f"  → pseries checkout {begun.series}, edit, pseries refresh; or pseries import")
+    render.note(
+        f"  → pseries checkout {begun.series}; there: pseries new NAME, edit, pseries refresh;"
+        f" or: pseries import SOURCE --into {begun.series}"
+    )
 
 
 # --- capture ----------------------------------------------------------------------------------
@@ -99,7 +109,11 @@ def capture(
     ] = "",
     root: Annotated[
         Optional[str],  # noqa: UP045 - typer reads annotations at run time on Python 3.10
-        typer.Option("--root", help="Folder that installs into site-packages; default: found out."),
+        typer.Option(
+            "--root",
+            metavar="DIR",
+            help="Folder that installs into site-packages; default: found out.",
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what differs; write nothing.")
@@ -109,7 +123,10 @@ def capture(
     index_url: IndexUrl = None,
     json: Json = False,
 ) -> None:
-    """Make a series of what somebody edited by hand in an installed tree."""
+    """Make a series of what was edited in an installed tree.
+
+    The tree is only read.
+    """
     from pseries.cli.upstream import tell
     from pseries.workflows import capture as capturing
     from pseries.workflows import catalog
@@ -219,7 +236,10 @@ def import_(
     index_url: IndexUrl = None,
     json: Json = False,
 ) -> None:
-    """Take patches of other tools into a series: all of them, or none."""
+    """Take patches of other tools into a series.
+
+    All of them, or none.
+    """
     from pseries.cli.upstream import tell
     from pseries.git.checkout import find
     from pseries.workflows import catalog, checkout, stack
@@ -331,14 +351,17 @@ def export(
         str, typer.Option("--as", metavar="FORM", help="quilt, mbox, git-branch or fromager.")
     ],
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="OUT", help="What is to be written.")
+        Path, typer.Option("-o", "--output", metavar="OUT", help="The file or folder to write.")
     ],
     series_dir: SeriesDir = None,
     offline: Offline = False,
     index_url: IndexUrl = None,
     json: Json = False,
 ) -> None:
-    """Write a series as another tool wants it; `pseries import` gets it back to the byte."""
+    """Write a series as another tool wants it.
+
+    `pseries import` gets it back to the byte.
+    """
     from pseries.cli.upstream import tell
     from pseries.workflows import catalog, exchange
     from pseries.workflows.means import Means

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -70,7 +71,12 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.PatchRefused: lambda _: _PATCH,
     errors.SeriesInvalid: lambda e: f"mend these, then: pseries lint {_quoted(e.series)}",
     errors.SeriesNotFound: lambda e: (
-        f"did you mean {e.close[0]}?" if e.close else "see what there is: pseries list"
+        "the series comes first, then the folder"
+        if Path(e.name).is_dir()
+        else f"--series-dir {_quoted(e.hidden)} takes that one"
+        if e.hidden
+        else (f"did you mean {e.close[0]}?" if e.close else "see what there is: pseries list")
+        + " (another folder: --series-dir DIR)"
     ),
     errors.SeriesFolderMissing: lambda e: (
         f"give a folder that holds series folders, or unset {e.said_by}"
@@ -112,7 +118,9 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.DistributionRefused: lambda _: "reinstall it with pip or uv",
     errors.EditableInstall: lambda _: "patch the checkout, or install a release",
     errors.WrongTree: lambda _: "give the folder that is imported, or mend PYTHONPATH",
-    errors.InterpreterFailed: lambda _: "give the site-packages folder instead of --python",
+    errors.InterpreterFailed: lambda _: (
+        "--python takes an interpreter: ENV/bin/python; or give the site-packages folder"
+    ),
     errors.WrongRelease: lambda e: (
         f"series that fit {e.found}: {', '.join(e.fits)}"
         if e.fits
@@ -140,7 +148,8 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.FolderRefused: lambda _: "give a checkout, or an untouched site-packages folder",
     errors.ReleaseNotFound: lambda _: "check the version, or give --git URL, or add a folder",
     errors.ReleaseUnreachable: lambda _: (
-        "check the network, --index-url and proxies; or pseries upstream add … from a folder"
+        "check the network (--offline forbids it), --index-url and proxies;"
+        " or pseries upstream add … from a folder"
     ),
     errors.IndexUnreachable: lambda _: "check the network, --index-url, proxies and credentials",
     errors.IndexInvalid: lambda _: "check --index-url and pip's configuration",
@@ -177,7 +186,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.RebaseBusy: lambda _: "wait for the other process, or end it, then run this again",
     errors.WorktreeRefused: lambda _: "mend the worktree, or pseries rebase --abort",
     errors.NotServed: lambda e: f"add it, or name another series: pseries show {_quoted(e.series)}",
-    errors.PlaceholderOpen: lambda e: f"give it: --{e.name}",
+    errors.PlaceholderOpen: lambda e: f"give it: --{e.name} {e.name.upper()}",
     errors.NotPatched: lambda e: (
         f"pseries apply {_quoted(e.series)} {_quoted(e.site)} (or serve it as it is: --no-check)"
     ),
@@ -194,8 +203,10 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.SmokeFailed: lambda _: "see the server's log for what it did with these requests",
     errors.BuilderMissing: lambda _: "install buildah, or see what would be built: --print",
     errors.ImageRefused: lambda _: "correct it and run the command again",
-    errors.ImageNotBuilt: lambda _: "if the base holds another release: name the series that fits",
-    errors.NotACheckout: lambda _: "make one: pseries checkout SERIES; then cd into it",
+    errors.ImageNotBuilt: (
+        lambda _: "see what the builder said; if the base holds another release: name its series"
+    ),
+    errors.NotACheckout: lambda _: "cd into one, or make one: pseries checkout SERIES",
     errors.CheckoutInvalid: lambda _: "save your work with git, then check the series out anew",
     errors.CheckoutInTheWay: lambda _: (
         "if it is the checkout, cd there; else give another folder: pseries checkout SERIES DIR"
@@ -209,7 +220,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
         " works as before"
     ),
     errors.CheckoutBusy: lambda _: "wait for it, or end it, then run this again",
-    errors.PatchNotFound: lambda _: "see what there is: pseries series -v",
+    errors.PatchNotFound: lambda _: "give a name, or the beginning of just one: pseries series -v",
     errors.NameTaken: lambda _: "give another name",
     errors.Unrefreshed: lambda _: (
         "pseries refresh takes them into the top patch, git stash keeps them aside"

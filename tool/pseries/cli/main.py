@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 FAMILIES = {
     "series": ("list", "show", "lint", "lock"),
+    "exchange": ("init", "capture", "import", "export"),
     "target": ("apply", "status", "rollback", "recover"),
     "upstream": ("upstream",),
     "rebase": ("rebase", "range-diff"),
@@ -28,7 +29,6 @@ FAMILIES = {
         "rename", "delete", "header", "annotate", "graph", "fork", "snapshot", "undo", "redo",
     ),
     "build": ("build-wheel", "build-sdist", "build-kit", "index"),
-    "exchange": ("init", "capture", "import", "export"),
 }  # fmt: skip
 """The modules beside this one, and the commands that each of them adds."""
 
@@ -81,6 +81,8 @@ def expanded(words: Sequence[str]) -> list[str]:
         BadParameter: several commands begin so.
     """
     at = next((at for at, word in enumerate(words) if not word.startswith("-")), None)
+    if at is not None and words[at] == "help":
+        return [*words[:at], *words[at + 1 :], "--help"]
     known = [command for commands in FAMILIES.values() for command in commands]
     if at is None or words[at] in known:
         return list(words)

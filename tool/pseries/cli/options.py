@@ -45,7 +45,11 @@ PatchNeeded = Annotated[
 ]
 SeriesDir = Annotated[
     Optional[Path],  # noqa: UP045 - typer reads annotations at run time on Python 3.10
-    typer.Option("--series-dir", help="Folder that holds the series folders.", show_default=False),
+    typer.Option(
+        "--series-dir",
+        help="Folder that holds the series folders; default: see pseries list.",
+        show_default=False,
+    ),
 ]
 SitePackages = Annotated[
     Optional[Path],  # noqa: UP045

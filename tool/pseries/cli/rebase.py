@@ -33,7 +33,9 @@ def rebase(
             show_default=False,
         ),
     ] = None,
-    to: Annotated[str, typer.Option("--to", metavar="TAG", help="v0.27.0, 0.27.0 or latest.")] = "",
+    to: Annotated[
+        str, typer.Option("--to", metavar="TAG", help="The release: v0.27.0, latest.")
+    ] = "",
     onto_path: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("--onto-path", metavar="PATH", help="A folder that is the new release."),
@@ -64,7 +66,10 @@ def rebase(
     index_url: IndexUrl = None,
     json: Json = False,
 ) -> None:
-    """Carry a series to another release; writes a new series folder beside the old one."""
+    """Carry a series to another release.
+
+    Writes a new series folder beside the old one.
+    """
     from pseries.cli.upstream import tell
     from pseries.workflows import catalog
     from pseries.workflows import rebase as rebasing
@@ -73,10 +78,8 @@ def rebase(
     modes = [name for name, given in (("--to", bool(to)), ("--continue", continue_),
              ("--skip", skip), ("--abort", abort), ("--status", status)) if given]  # fmt: skip
     if len(modes) != 1:
-        said = " and ".join(modes) or "none of them"
-        raise typer.BadParameter(
-            f"give one of --to, --continue, --skip, --abort, --status, not {said}"
-        )
+        said = f", not {' and '.join(modes)} together" if modes else ""
+        raise typer.BadParameter(f"give one of --to, --continue, --skip, --abort, --status{said}")
     beside = [name for name, given in (("--onto-path", onto_path is not None), ("--strict", strict),
               ("--dry-run", dry_run), ("--no-weave", no_weave)) if given]  # fmt: skip
     if beside and not to:
@@ -266,7 +269,10 @@ def range_diff(
     series_dir: SeriesDir = None,
     json: Json = False,
 ) -> None:
-    """Compare two series patch by patch: = equal, ! changed, < only there, > only here."""
+    """Compare two series patch by patch.
+
+    = equal, ! changed, < only in SERIES, > only in OTHER.
+    """
     from pseries.workflows import catalog
     from pseries.workflows import range_diff as comparing
 

@@ -23,7 +23,11 @@ def register(app: typer.Typer) -> None:
 
 
 def list_series(series_dir: SeriesDir = None, json: Json = False) -> None:
-    """List the series that can be applied, and where they come from."""
+    """List the series there are, and the folder they are in.
+
+    That folder is --series-dir, else PSERIES_DIR, else the nearest series/ above the current
+    folder, else the one that ships with pseries. One alone: they are not added up.
+    """
     from pseries.workflows import catalog, listing
 
     location = catalog.locate(series_dir)
@@ -47,7 +51,7 @@ def list_series(series_dir: SeriesDir = None, json: Json = False) -> None:
 
 
 def show(series: SeriesName, series_dir: SeriesDir = None, json: Json = False) -> None:
-    """Show a series: its release, hardware, patches, files and the functions they change."""
+    """Show a series: release, hardware, patches, files, functions."""
     from pseries.workflows import catalog, listing
 
     view = listing.view(catalog.load(series, catalog.locate(series_dir)))
@@ -109,7 +113,10 @@ def lint(
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
     json: Json = False,
 ) -> None:
-    """Check headers, trailers, hashes, context, and hunks whose lines stand in several places."""
+    """Check headers, trailers, hashes and context of the patches.
+
+    Also hunks whose lines stand in several places. Exit 1 if there is an error.
+    """
     from pseries.workflows import catalog
     from pseries.workflows import lint as linting
     from pseries.workflows import release as releases
@@ -141,7 +148,10 @@ def lock(
     offline: Offline = False,
     index_url: IndexUrl = None,
 ) -> None:
-    """Apply a series to its release in a scratch tree and write its manifest.json."""
+    """Write manifest.json, after an edit of patches by hand.
+
+    The series is applied to its release in a scratch tree. Verbs of a checkout do it themselves.
+    """
     from pseries.workflows import catalog
     from pseries.workflows import release as releases
 

@@ -61,7 +61,10 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this family."""
     app.command("env")(env)
     app.command(
-        "serve", cls=_WithExtra, options_metavar="[OPTIONS]", epilog="Words behind -- are added."
+        "serve",
+        cls=_WithExtra,
+        options_metavar="[OPTIONS]",
+        epilog="Words behind -- are added to the engine's command.",
     )(serve)
     app.command("smoke")(smoke)
     app.command("build-image")(build_image)
@@ -97,11 +100,13 @@ def serve(
     python: Interpreter = None,
     model: Annotated[
         Optional[str],  # noqa: UP045 - typer reads annotations at run time on Python 3.10
-        typer.Option("--model", metavar="PATH", help="What {model} in the command means."),
+        typer.Option("--model", metavar="PATH", help="The model; {model} in the series' command."),
     ] = None,
     log: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--log", metavar="FILE", help="Append the output of the engine to it."),
+        typer.Option(
+            "--log", metavar="FILE", help="Append the engine's output to it; default: the terminal."
+        ),
     ] = None,
     show: Annotated[
         bool, typer.Option("--print", help="Print what would be run; look at no target.")
@@ -112,7 +117,10 @@ def serve(
     series_dir: SeriesDir = None,
     json: Annotated[bool, typer.Option("--json", help="With --print: as JSON.")] = False,
 ) -> None:
-    """Start the patched engine: target verified, environment and limits set; SERIES … -- EXTRA."""
+    """Start the patched engine.
+
+    The target is verified, environment and limits are set: pseries serve SERIES … -- EXTRA.
+    """
     from pseries.model import environment
     from pseries.workflows import catalog
     from pseries.workflows import serve as serving
@@ -191,7 +199,10 @@ def smoke(
     series_dir: SeriesDir = None,
     json: Json = False,
 ) -> None:
-    """Ask a served engine what the series says it must answer; exit 1 if it does not."""
+    """Ask a served engine what the series says it must answer.
+
+    Exit 1 if it does not.
+    """
     from pseries.deploy import http
     from pseries.errors import SmokeFailed
     from pseries.workflows import catalog
@@ -200,8 +211,10 @@ def smoke(
     if trouble := http.problem(url):
         raise typer.BadParameter(f"--url: {trouble}")
     lengths = _lengths(prompt_tokens)
-    if log is not None:
-        log.open("rb").close()  # now, not after an hour of waiting
+    if log is not None:  # now, not after an hour of waiting
+        if log.exists() and not log.is_file():
+            raise typer.BadParameter(f"--log: {log} is no plain file")
+        log.open("rb").close()
     spec, _ = catalog.load_spec(series, catalog.locate(series_dir))
     report = smoking.smoke(
         series,
@@ -272,7 +285,7 @@ def build_image(
     index_url: IndexUrl = None,
     json: Json = False,
 ) -> None:
-    """Build an image with the series in it, on one that holds the release."""
+    """Build an image with the series in it."""
     from pseries.deploy import builder as builders
     from pseries.workflows import build, catalog
     from pseries.workflows import build_image as images

@@ -55,7 +55,7 @@ def checkout(
     offline: Offline = False,
     index_url: IndexUrl = None,
 ) -> None:
-    """Make a git worktree of the series' release with one commit a patch."""
+    """Make a git worktree of the release, a commit for each patch."""
     from pseries.cli.upstream import tell
     from pseries.workflows import catalog
     from pseries.workflows import checkout as checking
@@ -72,7 +72,8 @@ def checkout(
     stack = checking.check_out(loaded, location, store, release, where, full=full)
     count = len(stack.entries)
     render.line(f"{where}: {count} patch{'' if count == 1 else 'es'} applied")
-    render.note(f"  → cd {where}; edit, then: pseries refresh")
+    begin = "" if count else "pseries new NAME, "
+    render.note(f"  → cd {where}; {begin}edit, then: pseries refresh")
 
 
 # --- which patches are applied ----------------------------------------------------------------
@@ -301,7 +302,10 @@ def graph(
     dot: Annotated[bool, typer.Option("-T", "--dot", help="In the language of Graphviz.")] = False,
     json: Json = False,
 ) -> None:
-    """Show which applied patch needs which: its hunks cover lines that the other brought."""
+    """Show which applied patch needs which.
+
+    One needs another if its hunks cover lines that the other brought.
+    """
     from pseries.workflows import stack_view
 
     with _opened() as work:
@@ -325,7 +329,7 @@ def graph(
 
 
 def snapshot() -> None:
-    """Remember the worktree as it is, for `pseries diff --snapshot`."""
+    """Remember the worktree, for `pseries diff --snapshot`."""
     from pseries.workflows import stack_view
 
     with _opened() as work:
@@ -338,9 +342,14 @@ def snapshot() -> None:
 
 def new(
     name: Annotated[str, typer.Argument(metavar="[PATCH]", help="Name of its file.")] = "",
-    subject: Annotated[str, typer.Option("-m", "--message", help="What it does, a line.")] = "",
+    subject: Annotated[
+        str, typer.Option("-m", "--message", metavar="TEXT", help="Its subject.")
+    ] = "",
 ) -> None:
-    """Put a new, empty patch on top; edits in the worktree stay for `pseries refresh`."""
+    """Put a new, empty patch on top.
+
+    Edits in the worktree stay for `pseries refresh`.
+    """
     from pseries.workflows import reshape
 
     if not name and not subject:
@@ -351,7 +360,10 @@ def new(
 
 
 def add(names: Annotated[list[str], typer.Argument(metavar="FILE...")]) -> None:
-    """Let the next refresh take new files; files of the release need no adding."""
+    """Let the next refresh take new files.
+
+    Files of the release need no adding.
+    """
     from pseries.workflows import stack_view
 
     with _opened() as work:
@@ -381,7 +393,10 @@ def refresh(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Take the edits into the top patch, or PATCH, and write the series folder."""
+    """Take the edits into the top patch, or PATCH.
+
+    The series folder is written and locked.
+    """
     from pseries.workflows import refresh as refreshing
 
     if patch and everything:
@@ -393,12 +408,12 @@ def refresh(
 
 def fold(
     source: Annotated[
-        str, typer.Argument(metavar="[FILE|PATCH]", help="Default: standard input.")
+        str, typer.Argument(metavar="[FILE|PATCH]", help="- is standard input.")
     ] = "-",
-    strip: Annotated[int, typer.Option("-p", min=0, max=9, help="Components to strip.")] = 1,
+    strip: Annotated[int, typer.Option("-p", metavar="N", min=0, max=9, help="As patch -p.")] = 1,
     json: Json = False,
 ) -> None:
-    """Apply a diff, or a patch of the series that is not applied, to the top patch."""
+    """Apply a diff, or an unapplied patch, to the top patch."""
     from pseries.workflows import reshape
 
     with _opened() as work:
@@ -415,11 +430,14 @@ def split(
     name: Annotated[str, typer.Argument(metavar="NEW", help="Name of the new patch.")],
     choices: Annotated[
         list[str],
-        typer.Argument(metavar="FILE[:HUNKS]...", help="What it gets, e.g. a/b.py or a/b.py:1,3-4"),
+        typer.Argument(
+            metavar="FILE[:HUNKS]...",
+            help="What it gets: a/b.py, or its hunks 1, 3, 4: a/b.py:1,3-4",
+        ),
     ],
     json: Json = False,
 ) -> None:
-    """Move files or hunks of the top patch into a new patch above it."""
+    """Move files or hunks of the top patch to a new one above it."""
     from pseries.workflows import reshape, stack_view
 
     with _opened() as work:
@@ -463,7 +481,10 @@ def fork(
     name: Annotated[str, typer.Argument(metavar="[NEW]")] = "",
     json: Json = False,
 ) -> None:
-    """Go on with the top patch under a new name; the old version is left to git and undo."""
+    """Go on with the top patch under a new name.
+
+    The old version is left to git and `pseries undo`.
+    """
     from pseries.workflows import reshape
 
     with _opened() as work:
@@ -471,7 +492,10 @@ def fork(
 
 
 def delete(patch: PatchName = "", json: Json = False) -> None:
-    """Remove the top patch, or PATCH, from the series; undo brings it back."""
+    """Remove the top patch, or PATCH, from the series.
+
+    `pseries undo` brings it back.
+    """
     from pseries.workflows import reshape
 
     with _opened() as work:
@@ -510,7 +534,10 @@ def undo(
     listed: Annotated[bool, typer.Option("--list", help="Say what can be undone.")] = False,
     json: Json = False,
 ) -> None:
-    """Take the last verb back: checkout and series folder are as they were before it."""
+    """Take the last verb back.
+
+    Checkout and series folder are as they were before it.
+    """
     from pseries.workflows import undo as undoing
 
     with _opened() as work:

@@ -18,6 +18,9 @@ from pseries.cli.options import (
     is_site,
 )
 
+_SHOWN = 5
+"""Names in a note, at most."""
+
 if TYPE_CHECKING:
     from pseries.workflows.apply import Applied
     from pseries.workflows.rollback import RolledBack
@@ -51,7 +54,10 @@ def apply(
     series_dir: SeriesDir = None,
     json: Json = False,
 ) -> None:
-    """Put a series into an installed tree: verified, as one transaction, reversible."""
+    """Put a series into an installed tree, verified and reversible.
+
+    All of it goes in, or nothing; `pseries rollback` takes it off.
+    """
     from pseries.workflows import apply as applying
     from pseries.workflows import catalog
 
@@ -81,19 +87,22 @@ def _print_applied(done: Applied) -> None:
         render.note(f"the receipt of {name} was dropped: the package was reinstalled since")
     where = f"{done.distribution} {done.version} in {done.site}"
     relocated = f", relocated by {done.relocate}" if done.relocate else ""
-    count = len(done.files)
-    files = f"{count} file{'' if count == 1 else 's'}"
+    files = _counted(len(done.files))
     render.line(f"{done.series}: {done.action.value} ({files}{relocated}): {where}")
     if done.action.value == "already applied" and not done.receipt:
         render.note("these files came patched: there is no receipt here, so nothing to roll back")
     if done.unlinked:
         render.note(
-            f"{len(done.unlinked)} files had other names (a package cache, another environment):"
-            " those keep the old content"
+            f"{_counted(len(done.unlinked))} had other names (a package cache, another"
+            f" environment), which keep the old content: {', '.join(done.unlinked[:_SHOWN])}"
         )
     for path in done.signatures:
         render.note(f"{path} signed the old RECORD and was removed; a rollback brings it back")
     _print_aftermath(done)
+
+
+def _counted(count: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'}"
 
 
 def _print_aftermath(done: Applied | RolledBack) -> None:
@@ -107,7 +116,10 @@ def _print_aftermath(done: Applied | RolledBack) -> None:
 def status(
     site_packages: SitePackages = None, python: Interpreter = None, json: Json = False
 ) -> None:
-    """Say what is applied, and whether every file still is what was written."""
+    """Say what is applied, and whether every file is as written.
+
+    Exit 4 where a file is not.
+    """
     from pseries.site.fs import SiteTree
     from pseries.workflows import status as statuses
 
@@ -146,18 +158,21 @@ def rollback(
     site_packages: SitePackages = None,
     python: Interpreter = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Restore files changed since too; keep them aside.")
+        bool, typer.Option("--force", help="Restore also files changed since; keep yours aside.")
     ] = False,
     forget: Annotated[
         bool,
         typer.Option("--forget", help="Touch no file: drop the receipt of a replaced package."),
     ] = False,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Remove the state folder too, if nothing is left.")
+        bool, typer.Option("--purge", help="Remove .pseries too, if no series is left.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Take a series off again: every byte, mode and RECORD as before."""
+    """Take a series off again.
+
+    Every byte, mode and RECORD is as before.
+    """
     from pseries.errors import NotApplied
     from pseries.workflows import rollback as rolling
 
@@ -182,7 +197,7 @@ def rollback(
         render.note(f"an interrupted change was {done.recovered} first")
     for path, copy in done.kept:
         render.note(f"the changed {path} is kept as {copy}")
-    what = "forgotten" if done.forgotten else f"rolled back ({len(done.files)} files)"
+    what = "forgotten" if done.forgotten else f"rolled back ({_counted(len(done.files))})"
     render.line(f"{done.series}: {what}: {done.site}")
     _print_aftermath(done)
 
@@ -196,7 +211,7 @@ def recover(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Finish or undo a change that was interrupted: all old, or all new."""
+    """Finish or undo an interrupted change: all old, or all new."""
     from pseries.workflows import rollback as rolling
 
     site = _site(site_packages, python, None)

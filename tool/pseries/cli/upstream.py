@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 Distribution = Annotated[
     str, typer.Argument(metavar="DISTRIBUTION", help="Name on the package index.")
 ]
-Version = Annotated[str, typer.Argument(metavar="VERSION", help="Version on the package index.")]
+Version = Annotated[str, typer.Argument(metavar="VERSION", help="Version of the release.")]
 Root = Annotated[
     str,
-    typer.Option("--root", help="Folder of the git tree that installs into site-packages."),
+    typer.Option(
+        "--root", metavar="DIR", help="Folder of the git tree that installs into site-packages."
+    ),
 ]
 
 
@@ -41,11 +43,13 @@ def fetch(
     distribution: Distribution,
     version: Version,
     git: Annotated[str, typer.Option("--git", metavar="URL", help="Repository to try first.")] = "",
-    tag: Annotated[str, typer.Option("--tag", help="Tag there; default: v<version>.")] = "",
+    tag: Annotated[str, typer.Option("--tag", metavar="TAG", help="Default: v<version>.")] = "",
     root: Root = "",
     source: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer reads annotations at run time on Python 3.10
-        typer.Option("--source", help="git, sdist or wheel; repeat to give an order."),
+        typer.Option(
+            "--source", metavar="KIND", help="git, sdist or wheel; repeat to give an order."
+        ),
     ] = None,
     offline: Offline = False,
     index_url: IndexUrl = None,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections import deque
 from typing import TYPE_CHECKING
 
+from pseries.deploy import probe
 from pseries.errors import BuilderMissing, ImageNotBuilt
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def choose(builder: str | None) -> str:
     """
     tried = BUILDERS if builder is None else (builder,)
     for name in tried:
-        if shutil.which(name):
+        if probe.find(name) is not None:
             return name
     raise BuilderMissing(tried)
 
@@ -50,7 +50,8 @@ def build(builder: str, context: Path, base: str, tag: str, tell: Callable[[str]
         ImageNotBuilt: with the last lines that it said.
     """
     said: deque[str] = deque(maxlen=_KEPT)
-    words = command(builder, context, base, tag)
+    name, *words = command(builder, context, base, tag)
+    words.insert(0, probe.find(name) or name)  # never one of the current folder
     with subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as child:

@@ -112,7 +112,8 @@ def _ask(asked: Ask, seconds: float) -> Answer:
             proxies=dict(_DIRECT) if _loopback(asked.url) else None,
         ) as response:
             return _read(response, begun, seconds)
-    except (requests.RequestException, OSError) as error:
+    except (requests.RequestException, OSError, ValueError) as error:
+        # ValueError: a name of a host, or a password, that cannot be encoded
         late = isinstance(error, requests.ReadTimeout)
         trouble = _late(seconds) if late else net.reason(error)
         return Answer(seconds=time.monotonic() - begun, trouble=trouble)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pseries.model.signature import Misfit
 
 
+_DEEP = "it is nested too deeply to be followed"
+
+
 class CallMisfit(NamedTuple):
     """A call that does not fit: where it stands, what it calls, and what is wrong with it."""
 
@@ -71,12 +74,20 @@ def bind(
     tree = symbols.parse(data)
     if tree is None:
         return Bound(unknown=(Problem(shown, "it does not parse, so its calls are not known"),))
+    try:
+        found_calls = calls.calls(tree, module, definitions)
+    except RecursionError:
+        return Bound(unknown=(Problem(shown, f"{_DEEP}, so its calls are not known"),))
     partly = 0
     fitting: list[Call] = []
     wrong: list[tuple[Call, CallMisfit]] = []
     unknown: list[Problem] = []
-    for call in calls.calls(tree, module, definitions):
-        callees, doubts = definitions.callees(call)
+    for call in found_calls:
+        try:
+            callees, doubts = definitions.callees(call)
+        except RecursionError:
+            unknown.append(Problem(f"{shown}:{call.line}", f"{call.written}(): {_DEEP}"))
+            continue
         reached = {*(each.path for each in callees), *(each.path for each in doubts)}
         if not any(_top(each) in packages for each in reached):
             continue
@@ -89,11 +100,8 @@ def bind(
             wrong.append((call, CallMisfit(shown, call.line, callees[0].path, found)))
         else:
             fitting.append(call)
-    misfits = tuple(
-        misfit
-        for call, misfit in wrong
-        if not any(call.is_alternative_to(other) for other in fitting)
-    )
+    alternatives = calls.Alternatives(fitting)
+    misfits = tuple(misfit for call, misfit in wrong if call not in alternatives)
     return Bound(len(fitting) + len(wrong), partly, misfits, tuple(unknown))
 
 

@@ -16,6 +16,8 @@ from pseries.model.signature import Arguments
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+_MOST_SITES = 200
+"""Calls of a function of a file; what more of them give for a parameter is not followed."""
 _DEEPEST = 60
 """Steps from a name to what it stands for; who needs more is not followed."""
 
@@ -55,13 +57,28 @@ class Call(NamedTuple):
     arguments: Arguments
     branches: tuple[tuple[int, str], ...] = ()
 
-    def is_alternative_to(self, other: Call) -> bool:
-        """Say whether the program makes either this call or the other, of things of one name."""
-        mine = dict(self.branches)
-        names = [{each.rpartition(".")[2] for each in call.targets} for call in (self, other)]
-        return names[0] == names[1] and any(
-            mine.get(number, part) != part for number, part in other.branches
-        )
+    @property
+    def names(self) -> frozenset[str]:
+        """The last names of what is called."""
+        return frozenset(each.rpartition(".")[2] for each in self.targets)
+
+
+class Alternatives:
+    """Calls that a program makes in one part of an ``if`` or ``try``, to be asked for others.
+
+    A call is in it if the program makes either it or one of these, of things of one name.
+    """
+
+    def __init__(self, calls: Iterable[Call]) -> None:
+        self._parts: dict[frozenset[str], dict[int, set[str]]] = {}
+        for call in calls:
+            parts = self._parts.setdefault(call.names, {})
+            for number, part in call.branches:
+                parts.setdefault(number, set()).add(part)
+
+    def __contains__(self, call: Call) -> bool:
+        parts = self._parts.get(call.names, {})
+        return any(parts.get(number, set()) - {part} for number, part in call.branches)
 
 
 class Types(Protocol):
@@ -403,7 +420,10 @@ class _File:
         assigned = self._of_self.get((kind, name)) if owner.path != kind else None
         if not assigned:
             return None
-        return _all(self._meaning(value, scope) for value, scope in assigned)
+        return self._once(
+            ((kind, name), assigned[0][1]),
+            lambda: _all(self._meaning(value, scope) for value, scope in assigned),
+        )
 
     def _made(self, node: ast.Call, scope: _Scope) -> Meaning:
         """Return what a call returns: an instance, where a class is called."""
@@ -421,6 +441,8 @@ class _File:
         function = self._functions.get(scope.name)
         sites = self._sites.get(scope.name)
         if function is None or function is not scope.node or not sites:
+            return None
+        if len(sites) > _MOST_SITES:
             return None
         return _all(self._argument(function, name, call, where) for call, where in sites)
 

@@ -114,14 +114,19 @@ def header_for(commit: Commit, old: Header | None, name: str) -> bytes:
     except PatchRefused as refused:
         problems = (Problem(where, each.what) for each in refused.problems)
         raise MessageRefused(name, tuple(problems)) from None
-    except (ValueError, OverflowError):
-        what = f"no mail can have its date, {commit.date!r}"
-        raise MessageRefused(name, (Problem(where, what),)) from None
+    except (ValueError, OverflowError, OSError):  # a year has as many limits as libraries
+        raise MessageRefused(name, (Problem(where, _undated(commit)),)) from None
     wanted = commit._replace(message=f"{subject}\n\n{rest}")
-    if _says(of_header(mail.read(raw), name)) != _says(wanted):
+    found = of_header(mail.read(raw), name)
+    if _says(found) != _says(wanted):
         what = "a line of the message would be taken for its end (---, diff, Index:)"
+        what = _undated(commit) if found.date != commit.date else what
         raise MessageRefused(name, (Problem(where, what),))
     return raw
+
+
+def _undated(commit: Commit) -> str:
+    return f"no mail can have its date, {commit.date[:60]!r}"
 
 
 def slug(subject: str) -> str:
@@ -167,10 +172,7 @@ def _mail_date(date: str) -> str:
     seconds, _, zone = date.partition(" ")
     minutes = int(zone[1:3]) * 60 + int(zone[3:5])
     offset = timedelta(minutes=-minutes if zone.startswith("-") else minutes)
-    try:
-        moment = datetime.fromtimestamp(int(seconds), timezone(offset))
-    except (ValueError, OverflowError, OSError):  # of no year that there is
-        return _mail_date(_NO_DATE)
+    moment = datetime.fromtimestamp(int(seconds), timezone(offset))
     days = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
     months = (
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",

@@ -98,6 +98,7 @@ class Definitions:
         self._bound: dict[str, list[Any]] = {}
         self._texts: dict[str, list[str]] = {}
         self._found: dict[str, tuple[Any, ...]] = {}
+        self._inherited: dict[tuple[int, str], tuple[Any, ...]] = {}
         bound = self._bound
 
         class Recorder(griffe.Extension):
@@ -196,12 +197,21 @@ class Definitions:
         if kind == "module":
             return self._in_module(owner, name, steps)
         if kind == "class":
+            return self._inherited_by(owner, name, steps)
+        return (Missing(path),)
+
+    def _inherited_by(self, owner: Any, name: str, steps: int) -> tuple[Any, ...]:
+        """Look a name up in the bases of a class, once: there may be many ways to each of them."""
+        key = (id(owner), name)  # a class may be defined twice under one name
+        if key not in self._inherited:
+            self._inherited[key] = (Missing(f"{owner.path}.{name}"),)
             for base in owner.bases:
                 above = self._base(owner, base, steps)
-                inherited = self._members(above, name, steps - 1)
-                if not all(isinstance(each, Missing) for each in inherited):
-                    return inherited
-        return (Missing(path),)
+                found = self._members(above, name, steps - 1)
+                if not all(isinstance(each, Missing) for each in found):
+                    self._inherited[key] = found
+                    break
+        return self._inherited[key]
 
     def _base(self, owner: Any, base: Any, steps: int) -> tuple[Any, ...]:
         text = str(base).partition("[")[0]

@@ -102,7 +102,7 @@ def _listing_problems(order: Order, files: Mapping[str, bytes]) -> list[Problem]
         if entry.name not in files
     ]
     orphans = [
-        Problem(name, "the patch is in the folder but not listed in the series file")
+        Problem(name, "the patch is not listed in the series file: list it there, or remove it")
         for name in sorted(files)
         if name.endswith(PATCH_SUFFIXES) and name not in listed
     ]

@@ -442,7 +442,7 @@ class SiteTree:
         """Yield a descriptor of the folder that holds ``path``, and the last name as bytes."""
         wrong = paths.problem(path)
         if wrong is not None:
-            raise self._refused(path, wrong)
+            raise self._refused(path, f"cannot be reached: {wrong}")
         *folders, name = paths.encode(path).split(b"/")
         fd = self._fd
         try:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pseries.site.distribution import Distribution
 
 TIMEOUT = 60.0
+MOST_SAID = 64 << 20
+"""Bytes that an interpreter may say, or write to any file."""
 """Seconds that another interpreter may take to start; on a cold network file system it is many."""
 
 # Runs in whatever Python the user names, so it is kept to what Python 3.6 understands.
@@ -213,26 +215,38 @@ def _are_texts(found: Any) -> bool:
 
 def _run(python: Path, script: str, *arguments: str) -> Any:
     """Run a script in another interpreter, isolated, and return the JSON of its last line."""
-    import subprocess  # noqa: PLC0415 - only `--python` pays for it
+    import resource  # noqa: PLC0415 - only `--python` pays for these
+    import subprocess  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
+    def bounded() -> None:
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        most = MOST_SAID if hard == resource.RLIM_INFINITY else min(MOST_SAID, hard)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
     command = [str(absolute(python)), "-I", "-c", script, *arguments]
     try:
-        done = subprocess.run(
-            command,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
+        # Files, not pipes: what says more than files may hold is ended by the system.
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            done = subprocess.run(
+                command,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                timeout=TIMEOUT,
+                check=False,
+                preexec_fn=bounded,
+            )
+            stdout, stderr = (file.read() for file in (out, err) if not file.seek(0))
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InterpreterFailed(str(python), str(error)) from error
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        said = stderr.decode("utf-8", "replace").strip().splitlines()
         raise InterpreterFailed(str(python), said[-1] if said else f"status {done.returncode}")
     try:
         # A .pth file may print as well; our line is the last.
-        return json.loads(done.stdout.splitlines()[-1])
+        return json.loads(stdout.splitlines()[-1])
     except (ValueError, IndexError, RecursionError) as error:
         raise InterpreterFailed(str(python), _NOT_UNDERSTOOD) from error
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from packaging.utils import InvalidName, canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from pseries.errors import UpstreamInvalid
 from pseries.model import paths
@@ -110,8 +110,8 @@ def version_text(version: str) -> str:
     """Return ``version`` in its one normal form (PEP 440); raises :class:`UpstreamInvalid`."""
     try:
         return str(Version(version))
-    except InvalidVersion:
-        raise UpstreamInvalid("version", version, "not a version by PEP 440") from None
+    except ValueError:  # InvalidVersion, or a number of thousands of digits
+        raise UpstreamInvalid("version", version[:60], "not a version by PEP 440") from None
 
 
 def checked_root(root: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from pseries.errors import (
     CaptureRefused,
@@ -61,6 +61,8 @@ _LEFTOVERS = re.compile(
 )
 """What editors, patch and people leave beside a file that they change."""
 _MOST_SHOWN = 20
+_LAST_TIME = 253_402_214_400
+"""The last day of the year 9999: no date of a mail is later, but that of a file may be."""
 
 
 class Edit(NamedTuple):
@@ -213,8 +215,8 @@ def _refuse_applied(tree: SiteTree, installed: Distribution) -> None:
 def _public(installed: Distribution, site: Path) -> str:
     try:
         return Version(installed.version).public
-    except InvalidVersion:
-        problem = Problem(installed.info, f"{installed.version!r} is no version by PEP 440")
+    except ValueError:  # InvalidVersion, or a number of thousands of digits
+        problem = Problem(installed.info, f"{installed.version[:60]!r} is no version by PEP 440")
         raise CaptureRefused(installed.name, str(site), (problem,)) from None
 
 
@@ -344,20 +346,30 @@ class _Comparison:
             folder = pending.pop()
             for name in self.tree.names(folder) or ():
                 path = f"{folder}/{name}"
-                status_ = self.tree.status(path)
+                try:
+                    status_ = self.tree.status(path)
+                except TargetRefused as error:  # no patch could name it
+                    self.left_out.append(Problem(paths.display(path), error.reason))
+                    continue
                 if status_ is None or name == "__pycache__" or _is_bytecode(path):
                     continue
                 if _is_folder(status_):
                     pending.append(path)
                 elif path not in listed:
                     found.append(path)
+            if len(found) > MOST_STRAYS:  # others may fill a folder that is a namespace's
+                found = self._without_foreign(found)
             if len(found) > MOST_STRAYS:
                 what = f"more than {MOST_STRAYS} files are in no RECORD: is it the right folder?"
                 raise CaptureRefused(
                     self.installed.name, str(self.tree.root), (Problem(folder, what),)
                 )
+        yield from sorted(self._without_foreign(found))
+
+    def _without_foreign(self, found: list[str]) -> list[str]:
+        """Return those of some files that no other distribution lists."""
         foreign = distributions.owner_of(self.tree, found, self.installed.info) if found else {}
-        yield from (path for path in sorted(found) if path not in foreign)
+        return [path for path in found if path not in foreign]
 
     def _stray(self, path: str) -> None:
         name = path.rpartition("/")[2]
@@ -522,7 +534,7 @@ def _message(
 
 def _date(group: Sequence[Section], times: Mapping[str, int]) -> str:
     """Return when the last of some files was changed, as far as the file system knows."""
-    found = [times[each.path] for each in group if each.path in times]
+    found = [times[each.path] for each in group if times.get(each.path, _LAST_TIME) < _LAST_TIME]
     return f"{max([0, *found])} +0000"
 
 

@@ -96,7 +96,10 @@ def folder_of(name: str, location: Location | None) -> Path:
     import difflib  # noqa: PLC0415 - only a failure pays for it
 
     looked_in = () if location is None else (str(location.folder),)
-    raise SeriesNotFound(name, looked_in, known, tuple(difflib.get_close_matches(name, known)))
+    close = tuple(difflib.get_close_matches(name, known))
+    others = shipped()
+    hidden = str(others.folder) if others is not None and name in names(others) else ""
+    raise SeriesNotFound(name, looked_in, known, close, hidden)
 
 
 def load(name: str, location: Location | None, *, manifest: bool = True) -> Series:

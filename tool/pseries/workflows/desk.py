@@ -151,8 +151,11 @@ class Desk:
         return folder
 
     def unstage(self) -> None:
-        """Remove what was staged."""
-        shutil.rmtree(self.series_dir / _STAGING, ignore_errors=True)
+        """Remove what was staged; a link in its place goes, never what it leads to."""
+        staging = self.series_dir / _STAGING
+        if staging.is_symlink():
+            staging.unlink()
+        shutil.rmtree(staging, ignore_errors=True)
 
     def publish(self, staged: Path) -> Path:
         """Put a staged series in its place, all of it at once, and return its folder."""

@@ -208,7 +208,10 @@ def _installed(trees: Sequence[SiteTree], name: str) -> tuple[SiteTree, Installe
 def _metadata(tree: SiteTree, installed: Installed) -> Mapping[str, tuple[str, ...]]:
     """Return the fields of METADATA that say what a distribution needs."""
     fields: dict[str, tuple[str, ...]] = {}
-    found = tree.read(f"{installed.info}/METADATA", _MOST_METADATA)
+    try:
+        found = tree.read(f"{installed.info}/METADATA", _MOST_METADATA)
+    except TargetRefused:  # a link, or far too large: it says nothing
+        return fields
     head = b"" if found is None else found.data.partition(b"\n\n")[0]
     for line in head.splitlines():
         key, _, value = line.decode("utf-8", "replace").partition(":")
@@ -266,7 +269,8 @@ def _distribution(
 
 
 def _python(place: _Place, metadata: Mapping[str, tuple[str, ...]] | None) -> Check:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415
+    from packaging.version import Version  # noqa: PLC0415
 
     wanted = ((metadata or {}).get("Requires-Python") or ("",))[0]
     version = None if place.python is None else machine.python_version(str(place.python))
@@ -278,8 +282,10 @@ def _python(place: _Place, metadata: Mapping[str, tuple[str, ...]] | None) -> Ch
     if not wanted:
         return Check("python", Verdict.FACT, found)
     try:
-        met = SpecifierSet(wanted).contains(version, prereleases=True)
-    except InvalidSpecifier:
+        # A Python that is built from a checkout calls itself 3.14.0a0+.
+        known = Version(version.removesuffix("+"))
+        met = SpecifierSet(wanted).contains(known, prereleases=True)
+    except ValueError:  # neither has to be what it should be
         return Check("python", Verdict.UNKNOWN, found, wanted)
     return Check("python", Verdict.MET if met else Verdict.UNMET, found, wanted)
 
@@ -293,11 +299,17 @@ def _required(
     own = tuple(_requirements((metadata or {}).get("Requires-Dist", ())))
     for text in series.spec.packages:
         requirement = _requirement(text)
+        try:
+            wanted = requirement is not None and (
+                requirement.marker is None or requirement.marker.evaluate()
+            )
+        except ValueError:  # what it compares cannot be compared
+            requirement = None
         if requirement is None:
             yield Check(
                 text, Verdict.UNMET, "this is no requirement", "PEP 508", "mend series.toml"
             )
-        elif requirement.marker is None or requirement.marker.evaluate():
+        elif wanted:
             yield _package(requirement, place, trees, own)
 
 
@@ -323,11 +335,11 @@ def _package(
 
 
 def _satisfies(version: str, requirement: Requirement) -> bool:
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415
+    from packaging.version import Version  # noqa: PLC0415
 
     try:
         return requirement.specifier.contains(Version(version), prereleases=True)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or a number of thousands of digits
         return False
 
 

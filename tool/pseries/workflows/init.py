@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from pseries.errors import (
     ArchiveRefused,
@@ -351,7 +351,7 @@ def tag_for(upstream: Upstream, tags: Collection[str]) -> str:
             continue
         try:
             same = Version(said["version"].replace("_", ".")) == version
-        except InvalidVersion:
+        except ValueError:  # InvalidVersion, or a number of thousands of digits
             continue
         if same:
             found.append((known.index(before), tag))

@@ -17,7 +17,7 @@ from pseries.model import stack as stacks
 from pseries.model.stack import Entry
 from pseries.workflows.publish import publish
 from pseries.workflows.push import marked
-from pseries.workflows.stack import with_carried
+from pseries.workflows.stack import EMPTY, with_carried
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,6 +56,8 @@ def refresh(work: Work, words: str = "") -> Refreshed:
     if work.stack.pending:
         return _resolved(work)
     work.require_settled()
+    if not work.stack.top and work.checkout.dirt().changed:
+        raise StackEnd(f"{EMPTY} that could take the edits: pseries new NAME makes one")
     number = work.number(words)
     if number >= work.stack.top:
         raise StackEnd(f"{work.stack.entries[number].name} is not applied")

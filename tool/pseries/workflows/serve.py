@@ -29,6 +29,7 @@ from pseries.workflows import status as statuses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import IO
 
     from pseries.model.series import Series
     from pseries.model.spec import Serve, Spec
@@ -194,11 +195,19 @@ def start(planned: Plan, goal: Target, *, series: str, digest: str, log: Path | 
     words = [str(program), *planned.command[1:]]
     if log is None:
         return process.run(words, environment, None)
-    with log.open("ab") as file:
+    with _opened(log) as file:
         moment = datetime.now(timezone.utc).isoformat(timespec="seconds")
         file.write(servelog.start(series, digest, moment).encode())
         file.flush()
         return process.run(words, environment, file)
+
+
+def _opened(log: Path) -> IO[bytes]:
+    """Open a log to append to; a pipe that nobody reads is an error, not something to wait for."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    descriptor = os.open(log, flags, 0o666)
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "ab")
 
 
 def replaced(planned: Plan) -> tuple[str, ...]:
