@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.test_serve import Host, host, patched, written  # noqa: F401 - fixtures
+from tests.support import engine
 
 from pseries.deploy import builder, http
-from pseries.errors import BuilderMissing
+from pseries.errors import BuilderMissing, PythonNotFound
 from pseries.model import servelog
+from pseries.workflows import serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -147,3 +149,18 @@ def test_no_builder_is_taken_from_the_current_folder(
     monkeypatch.setenv("PATH", ".::nowhere")
     with pytest.raises(BuilderMissing):
         builder.choose("buildah")
+
+
+def test_an_interpreter_of_somebody_else_is_not_run(tmp_path: Path):
+    site = engine.install(tmp_path / "env/lib/python3.12/site-packages")
+    program = tmp_path / "env/bin/python3"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    program.chmod(0o755)
+    assert serve.target("eng", site, None, check=False).python == program
+    if os.geteuid():
+        pytest.skip("only root can give a file away")
+    os.chown(program, 12345, 12345)
+    with pytest.raises(PythonNotFound):
+        serve.target("eng", site, None, check=False)
+    assert not (tmp_path / "ran").exists()

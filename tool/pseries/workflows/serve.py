@@ -124,8 +124,14 @@ def _candidates(site: Path) -> Iterator[tuple[Path, Path | None]]:
     if lib.name in ("lib", "lib64"):
         for name in (version.name, "python3", "python"):
             program = lib.parent / "bin" / name
-            if program.is_file() and os.access(program, os.X_OK):
+            if program.is_file() and os.access(program, os.X_OK) and _is_ours(program):
                 yield program, program
+
+
+def _is_ours(program: Path) -> bool:
+    """Say whether a program that nobody named may be run: it is root's, or the user's own."""
+    owners = {program.lstat().st_uid, program.stat().st_uid}
+    return owners <= {0, os.geteuid()}
 
 
 def require_patched(
