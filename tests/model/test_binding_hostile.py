@@ -130,8 +130,8 @@ def test_classes_that_inherit_one_name_in_many_ways() -> None:
     lambda n: "".join(f"from fi import run as r{at}\nr{at}(1)\n" for at in range(n)),
 ], ids=range(7))  # fmt: skip
 def test_time_grows_with_the_size(made: object) -> None:
-    took = [timed(made(size)) for size in (500, 2000)]  # type: ignore[operator]
-    assert took[1] < took[0] * 9 + 0.1, took
+    took = [timed(made(size)) for size in (500, 4000)]  # type: ignore[operator]
+    assert took[1] < took[0] * 32 + 1, took  # with the square it would be 64 times
 
 
 def test_a_package_of_many_names_takes_time_that_grows_with_it() -> None:
@@ -140,5 +140,5 @@ def test_a_package_of_many_names_takes_time_that_grows_with_it() -> None:
         fi = "".join(f"def {name}(q): ...\n" for name in names)
         return "import fi\n" + "".join(f"fi.{name}(1, 2)\n" for name in names), fi
 
-    took = [timed(*package(size)) for size in (500, 2000)]
-    assert took[1] < took[0] * 9 + 0.1, took
+    took = [timed(*package(size)) for size in (500, 4000)]
+    assert took[1] < took[0] * 32 + 1, took
