@@ -349,7 +349,7 @@ class Ground:
     def _is_held(self, patch: Patch) -> bool:
         """Say whether every file is what the patch makes of it: by the ids that it names alone.
 
-        That its lines could be taken off again proves nothing (TRAPS.md T5).
+        That its lines could be taken off again proves nothing.
         """
         for section in patch.sections:
             gone = section.kind in (Kind.DELETE, Kind.RENAME)
