@@ -20,6 +20,7 @@ from pseries.errors import ArchiveRefused, ArtefactMismatch, WheelInvalid
 from pseries.export.wheel import Wheel
 from pseries.workflows import apply as applying
 from pseries.workflows import build, build_kit, catalog, platforms
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +47,7 @@ def official(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     def fetch(name: str, python: str, platform: str) -> Path:
         series = catalog.load(name, catalog.locate())
         (source,) = build.sources(series, None, platforms.Wanted(python, platform))
-        return build.download(series, source, build.Network())
+        return build.download(series, source, Means())
 
     return fetch
 
@@ -231,7 +232,7 @@ def test_a_kit_patches_a_real_tree(
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     official(name, here, os.uname().machine)
     series = catalog.load(name, catalog.locate())
-    kit = build_kit.build_kit(series, tmp_path, network=build.Network(offline=True))
+    kit = build_kit.build_kit(series, tmp_path, network=Means(offline=True))
     site = target(distribution, version)
     before = engine.snapshot(site)
 

@@ -26,6 +26,7 @@ from pseries.upstream.store import Store
 from pseries.workflows import apply as applying
 from pseries.workflows import build, build_kit, build_sdist, catalog, platforms
 from pseries.workflows import release as releases
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +78,7 @@ class Release:
         if files:
             sdist(self.folder, files)
         indexes.build(self.folder)
-        self.network = build.Network(index_url=f"{(self.folder / 'simple').as_uri()}/")
+        self.network = Means(index_url=f"{(self.folder / 'simple').as_uri()}/")
         location = catalog.Location(bench.series_dir, "the test's")
         releases.lock_folder(series.name, location, index_url=self.network.index_url)
         self.series = catalog.load(series.name, location)
@@ -158,7 +159,7 @@ def test_built_twice_it_is_the_same(release: Release) -> None:
 def test_offline_it_takes_what_was_downloaded(release: Release) -> None:
     first = release.wheels()[0].path.read_bytes()
     shutil.rmtree(release.folder)
-    release.network = build.Network(offline=True)
+    release.network = Means(offline=True)
     assert release.wheels()[0].path.read_bytes() == first
 
 
@@ -184,7 +185,7 @@ def test_a_record_is_verified_once_for_a_wheel(
 
 def test_progress_is_told_of_verifying_and_writing(release: Release) -> None:
     told: list[str] = []
-    release.network = build.Network(
+    release.network = Means(
         index_url=release.network.index_url, progress=lambda what, *_: told.append(what)
     )
     release.wheels()
@@ -272,7 +273,7 @@ def test_an_interrupt_leaves_nothing_behind(release: Release, when: str) -> None
         if what.startswith(when):
             raise KeyboardInterrupt
 
-    release.network = build.Network(index_url=release.network.index_url, progress=interrupt)
+    release.network = Means(index_url=release.network.index_url, progress=interrupt)
     with pytest.raises(KeyboardInterrupt):
         release.wheels()
     assert release.left() == []
@@ -543,7 +544,7 @@ def test_without_an_official_one_it_is_made_of_the_git_tree(bench: Bench) -> Non
         rest=f'root = "python"\ngit = "{repository}"\nsources = ["git"]\n',
     )  # fmt: skip
     series = engine.locked(folder)
-    built = build_sdist.build_sdist(series, bench.tmp / "dist", network=build.Network(offline=True))
+    built = build_sdist.build_sdist(series, bench.tmp / "dist", network=Means(offline=True))
     files = sdist_files(built.path)
     assert files["eng/core.py"] == CHANGED["eng/core.py"]
     assert files["PKG-INFO"].endswith(b"\nVersion: 1.0+t.1\n")
@@ -572,9 +573,9 @@ def kit_run(folder: Path, action: str, site: Path) -> subprocess.CompletedProces
 def kit_source(request: pytest.FixtureRequest, release: Release) -> str | None:
     if request.param == "cache":
         release.wheels()
-        release.network = build.Network(offline=True)
+        release.network = Means(offline=True)
     elif request.param == "store":
-        release.network = build.Network(offline=True)
+        release.network = Means(offline=True)
     return str(release.folder / WHEELS[0]) if request.param == "given" else None
 
 
@@ -614,7 +615,7 @@ def test_a_kit_fits_a_relocated_build_too(bench: Bench) -> None:
     after = {**engine.FILES, "eng/nvidia/ops.py": CHANGED["eng/nvidia/ops.py"]}
     patch = bench.patch(dict(engine.FILES), after)
     series = bench.series({"0001-x.patch": patch}, rest=RELOCATE)
-    built = build_kit.build_kit(series, bench.tmp / "dist", network=build.Network(offline=True))
+    built = build_kit.build_kit(series, bench.tmp / "dist", network=Means(offline=True))
     assert built.layouts == ("", "ppu")
     moved = {path.replace("/nvidia/", "/ppu/"): data for path, data in engine.FILES.items()}
     site = engine.install(bench.tmp / "vendor", moved, version="1.0+vendor")

@@ -493,6 +493,14 @@ def test_an_empty_patch_has_no_file_and_says_so(work: Work, folder: Path):
     assert stack_view.files(work) == ()
 
 
+def test_a_new_patch_below_others_leaves_them_as_the_folder_has_them(work: Work, folder: Path):
+    push.pop(work)
+    name = reshape.new(work, "between", AUTHOR)
+    assert [each.name for each in work.stack.entries if each.written != each.commit] == [name]
+    assert refresh.refresh(work).patches == ()
+    catalog.load(str(folder), None).locked()
+
+
 def test_delete_takes_a_patch_out_from_anywhere(work: Work, folder: Path):
     before = contents(folder)
     done = reshape.delete(work, SECOND)

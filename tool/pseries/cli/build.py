@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from pseries.cli import progress, render
+from pseries.cli import render
 from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir
-from pseries.cli.upstream import tell
+from pseries.cli.upstream import reaching, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pseries.errors import Problem
     from pseries.export.wheel import Difference
     from pseries.model.series import Series
-    from pseries.workflows.build import BuiltWheel, Network
+    from pseries.workflows.build import BuiltWheel
+    from pseries.workflows.means import Means
 
 MaybeSeries = Annotated[
     Optional[str],  # noqa: UP045 - typer reads annotations at run time on Python 3.10
@@ -86,6 +87,7 @@ def build_wheel(
     All else stays as upstream built it.
     """
     from pseries.workflows import build, platforms
+    from pseries.workflows.means import Means
 
     _check_choice(
         {
@@ -98,13 +100,12 @@ def build_wheel(
     _check_python(python_version)
     loaded = _series(series, series_dir, given)
     if from_source:  # its output is the backend's; a bar would be drawn over it
-        _from_source(loaded, output, build.Network(offline, index_url, None, tell), json=json)
+        _from_source(loaded, output, Means(offline, index_url, None, tell), json=json)
         return
     wanted = platforms.Wanted(python_version, platform, everything)
     built: list[BuiltWheel] = []
     try:
-        with progress.bar() as bar:
-            network = build.Network(offline, index_url, bar, tell)
+        with reaching(offline, index_url) as network:
             for wheel in build.build_wheels(
                 loaded, output, given=given, wanted=wanted, relocate=relocate, network=network
             ):
@@ -122,7 +123,7 @@ def build_wheel(
         )
 
 
-def _from_source(series: Series, output: Path, network: Network, *, json: bool) -> None:
+def _from_source(series: Series, output: Path, network: Means, *, json: bool) -> None:
     from pseries.workflows import build_source
 
     built = build_source.build_wheel(series, output, network=network)
@@ -185,13 +186,11 @@ def build_sdist(
     json: Json = False,
 ) -> None:
     """Write a source distribution with the series in it."""
-    from pseries.workflows import build, build_sdist
+    from pseries.workflows import build_sdist
 
     loaded = _series(series, series_dir)
-    with progress.bar() as bar:
-        built = build_sdist.build_sdist(
-            loaded, output, network=build.Network(offline, index_url, bar, tell)
-        )
+    with reaching(offline, index_url) as network:
+        built = build_sdist.build_sdist(loaded, output, network=network)
     if json:
         render.as_json(built)
         return
@@ -216,13 +215,11 @@ def build_kit(
 
     It needs Python there, but no network, git or pseries.
     """
-    from pseries.workflows import build, build_kit
+    from pseries.workflows import build_kit
 
     loaded = _series(series, series_dir, given)
-    with progress.bar() as bar:
-        built = build_kit.build_kit(
-            loaded, output, given=given, network=build.Network(offline, index_url, bar, tell)
-        )
+    with reaching(offline, index_url) as network:
+        built = build_kit.build_kit(loaded, output, given=given, network=network)
     if json:
         render.as_json(built)
         return

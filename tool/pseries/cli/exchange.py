@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from pseries.cli import progress, render
+from pseries.cli import render
 from pseries.cli.failures import REFUSED
 from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir, SeriesName
 
@@ -60,18 +60,15 @@ def init(
 
     The release is fetched if it is not in the store.
     """
-    from pseries.cli.upstream import tell
+    from pseries.cli.upstream import reaching
     from pseries.workflows import catalog
     from pseries.workflows import init as beginning
-    from pseries.workflows.means import Means
 
     if git and path is not None:
         raise typer.BadParameter("--git and --from exclude each other")
     wanted = beginning.Wanted(distribution, version, _address(git), path, tag, root)
-    with progress.bar() as bar:
-        begun = beginning.begin(
-            wanted, variant, catalog.locate(series_dir), Means(offline, index_url, bar, tell)
-        )
+    with reaching(offline, index_url) as means:
+        begun = beginning.begin(wanted, variant, catalog.locate(series_dir), means)
     if json:
         render.as_json(begun)
         return
@@ -127,10 +124,9 @@ def capture(
 
     The tree is only read.
     """
-    from pseries.cli.upstream import tell
+    from pseries.cli.upstream import reaching
     from pseries.workflows import capture as capturing
     from pseries.workflows import catalog
-    from pseries.workflows.means import Means
 
     if split not in capturing.SPLITS:
         raise typer.BadParameter(f"{split!r} is none of {', '.join(capturing.SPLITS)}")
@@ -139,10 +135,8 @@ def capture(
     asked = capturing.Asked(
         site_packages, distribution, variant, split, binary, _address(git), root, dry_run
     )
-    with progress.bar() as bar:
-        captured = capturing.capture(
-            asked, catalog.locate(series_dir), Means(offline, index_url, bar, tell)
-        )
+    with reaching(offline, index_url) as means:
+        captured = capturing.capture(asked, catalog.locate(series_dir), means)
     if json:
         render.as_json(captured)
         return
@@ -240,11 +234,10 @@ def import_(
 
     All of them, or none.
     """
-    from pseries.cli.upstream import tell
+    from pseries.cli.upstream import reaching
     from pseries.git.checkout import find
     from pseries.workflows import catalog, checkout, stack
     from pseries.workflows import import_ as importing
-    from pseries.workflows.means import Means
 
     if into and (release or variant):
         raise typer.BadParameter("--into names a series that is there; --for makes a new one")
@@ -262,10 +255,8 @@ def import_(
         tuple(source), between, into, release, variant, below, strip,
         tuple(exclude or ()), accept_offset, dry_run,
     )  # fmt: skip
-    with progress.bar() as bar:
-        report = importing.start(
-            asked, catalog.locate(series_dir), Means(offline, index_url, bar, tell)
-        )
+    with reaching(offline, index_url) as means:
+        report = importing.start(asked, catalog.locate(series_dir), means)
     if here and report.folder:
         with stack.opened(Path.cwd()) as work:
             checkout.follow_folder(work)
@@ -362,15 +353,14 @@ def export(
 
     `pseries import` gets it back to the byte.
     """
-    from pseries.cli.upstream import tell
+    from pseries.cli.upstream import reaching
     from pseries.workflows import catalog, exchange
-    from pseries.workflows.means import Means
 
     if form not in exchange.FORMS:
         raise typer.BadParameter(f"{form!r} is none of {', '.join(exchange.FORMS)}")
     loaded = catalog.load(series, catalog.locate(series_dir))
-    with progress.bar() as bar:
-        exported = exchange.export(loaded, form, output, Means(offline, index_url, bar, tell))
+    with reaching(offline, index_url) as means:
+        exported = exchange.export(loaded, form, output, means)
     if json:
         render.as_json(exported)
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from pseries.cli import progress, render
+from pseries.cli import render
 from pseries.cli.failures import NEEDS_YOU
 from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir, SeriesName
 
@@ -70,10 +70,9 @@ def rebase(
 
     Writes a new series folder beside the old one.
     """
-    from pseries.cli.upstream import tell
+    from pseries.cli.upstream import reaching
     from pseries.workflows import catalog
     from pseries.workflows import rebase as rebasing
-    from pseries.workflows.means import Means
 
     modes = [name for name, given in (("--to", bool(to)), ("--continue", continue_),
              ("--skip", skip), ("--abort", abort), ("--status", status)) if given]  # fmt: skip
@@ -91,8 +90,7 @@ def rebase(
     if abort:
         _print_aborted(rebasing.abort(series, location), json=json)
         return
-    with progress.bar() as bar:
-        means = Means(offline, index_url, bar, tell)
+    with reaching(offline, index_url) as means:
         if continue_:
             report = rebasing.go_on(series, location, means)
         elif skip:

@@ -287,8 +287,9 @@ def build_image(
 ) -> None:
     """Build an image with the series in it."""
     from pseries.deploy import builder as builders
-    from pseries.workflows import build, catalog
     from pseries.workflows import build_image as images
+    from pseries.workflows import catalog
+    from pseries.workflows.means import Means
 
     loaded = catalog.load(series, catalog.locate(series_dir))
     planned = images.draft(loaded, base, tag)
@@ -301,7 +302,7 @@ def build_image(
         return
     chosen = builders.choose(None if builder is None else builder.value)
     with progress.bar() as bar:
-        network = build.Network(offline, index_url, bar)
+        network = Means(offline, index_url, bar)
         built = images.build_image(loaded, planned, chosen, network=network, tell=render.note)
     if json:
         render.as_json(built)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -11,8 +12,11 @@ from pseries.cli import progress, render
 from pseries.cli.options import IndexUrl, Json, Offline
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pseries.upstream.fetch import Event
     from pseries.upstream.release import Release
+    from pseries.workflows.means import Means
 
 Distribution = Annotated[
     str, typer.Argument(metavar="DISTRIBUTION", help="Name on the package index.")
@@ -37,6 +41,15 @@ def register(app: typer.Typer) -> None:
     family.command("list")(list_releases)
     family.command()(add)
     app.add_typer(family, name="upstream")
+
+
+@contextmanager
+def reaching(offline: bool, index_url: str | None) -> Iterator[Means]:
+    """Give the means to reach releases, with a bar for long downloads while the body runs."""
+    from pseries.workflows.means import Means
+
+    with progress.bar() as bar:
+        yield Means(offline, index_url, bar, tell)
 
 
 def fetch(

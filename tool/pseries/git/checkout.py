@@ -447,10 +447,6 @@ class Checkout:
         )
         return write_loose(self.git_dir, b"tree", rows)
 
-    def folder_files(self, tree: str) -> dict[str, bytes]:
-        """Return the files of a series folder that :meth:`folder_tree` stored."""
-        return {name: data for name, (_, data) in self.files(self.tree(tree)).items()}
-
     def write_snapshot(self, shot: Snapshot, tips: Iterable[str]) -> str:
         """Store a snapshot and return its id.
 

@@ -41,6 +41,7 @@ from pseries.model.series import sha256
 from pseries.upstream.store import Store, cache_folder
 from pseries.workflows import catalog, patching, platforms
 from pseries.workflows.lock import touched
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -52,24 +53,12 @@ if TYPE_CHECKING:
     from pseries.model.series import Series
     from pseries.model.spec import Spec
     from pseries.model.splice import File
-    from pseries.upstream.fetch import Report
-    from pseries.upstream.release import Progress
     from pseries.workflows.catalog import Location
     from pseries.workflows.patching import PostImages
 
 _SCHEMES = ("https", "http", "file")
 EPOCH = "SOURCE_DATE_EPOCH"
 MANIFEST = "the manifest"
-
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    """How the package index may be asked, and who is told of long downloads and odd files."""
-
-    offline: bool = False
-    index_url: str | None = None
-    progress: Progress | None = None
-    report: Report | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +149,7 @@ def build_wheels(
     given: str | None = None,
     wanted: platforms.Wanted | None = None,
     relocate: str | None = None,
-    network: Network | None = None,
+    network: Means | None = None,
 ) -> Iterator[BuiltWheel]:
     """Yield each patched wheel once it is written.
 
@@ -180,7 +169,7 @@ def build_wheels(
         And what fetching and applying raise. Nothing is left behind.
     """
     series.locked()
-    network = network or Network()
+    network = network or Means()
     epoch = source_date_epoch()
     labelled(series.spec.upstream.version, series.spec.label)  # before anything is downloaded
     if not series.patches:
@@ -197,7 +186,7 @@ class _Job:
     series: Series
     folder: Path
     relocate: str | None
-    network: Network
+    network: Means
     epoch: int
 
     def build(self, source: Source) -> BuiltWheel:
@@ -284,7 +273,7 @@ def given_source(given: str, pinned: Mapping[str, ArtefactRecord]) -> Source:
     return Source(filename, found[1] if found else "", "the address", url=given)
 
 
-def download(series: Series, source: Source, network: Network) -> Path:
+def download(series: Series, source: Source, network: Means) -> Path:
     """Return a verified file: from the folder of downloads, else from the index or its address."""
     cached = Store.open(series.spec.upstream.distribution).downloads / source.filename
     if source.sha256 and cached.is_file() and sha256_of(cached) == source.sha256:

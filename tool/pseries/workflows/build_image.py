@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pseries.errors import Problem
     from pseries.model.series import Series
-    from pseries.workflows.build import Network
+    from pseries.workflows.means import Means
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
@@ -89,7 +89,7 @@ def build_image(
     planned: Draft,
     builder: str,
     *,
-    network: Network | None = None,
+    network: Means | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> BuiltImage:
     """Build an image; the kit in it verifies the base before it changes a file.

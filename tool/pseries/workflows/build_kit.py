@@ -18,7 +18,6 @@ from pseries.upstream.store import Store
 from pseries.workflows import patching
 from pseries.workflows import release as releases
 from pseries.workflows.build import (
-    Network,
     download,
     given_source,
     layout_of,
@@ -26,6 +25,7 @@ from pseries.workflows.build import (
     source_date_epoch,
     wheel_version,
 )
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ class BuiltKit:
 
 
 def build_kit(
-    series: Series, folder: Path, *, given: str | None = None, network: Network | None = None
+    series: Series, folder: Path, *, given: str | None = None, network: Means | None = None
 ) -> BuiltKit:
     """Write a kit for hosts with neither network nor git nor pseries.
 
@@ -57,7 +57,7 @@ def build_kit(
 
     Raises: what fetching and applying raise. Nothing is left behind.
     """
-    network = network or Network()
+    network = network or Means()
     epoch = source_date_epoch()
     series.locked()
     if not series.patches:
@@ -120,7 +120,7 @@ class _Shipped:
     packages: frozenset[str]
 
 
-def _shipped(series: Series, given: str | None, network: Network) -> _Shipped:
+def _shipped(series: Series, given: str | None, network: Means) -> _Shipped:
     upstream = series.spec.upstream
     if given is not None:
         source = given_source(
@@ -152,7 +152,7 @@ def _from_wheel(series: Series, path: Path, filename: str) -> _Shipped:
         return _Shipped(layout, files, wheel.packages)
 
 
-def _from_index(series: Series, filename: str, network: Network) -> _Shipped:
+def _from_index(series: Series, filename: str, network: Means) -> _Shipped:
     """Read the members from a wheel on the index; the manifest's hashes vouch for them."""
     from pseries.upstream import fetch, index, settings  # noqa: PLC0415 - the network libraries
 
@@ -176,7 +176,7 @@ def _from_index(series: Series, filename: str, network: Network) -> _Shipped:
     return _Shipped(layout, files, packages)
 
 
-def _from_store(series: Series, network: Network) -> _Shipped:
+def _from_store(series: Series, network: Means) -> _Shipped:
     """Take the files of the release in the store; what is a package is known by its name there."""
     releases.fetch(
         series,

@@ -20,7 +20,6 @@ from pseries.workflows import patching
 from pseries.workflows import release as releases
 from pseries.workflows.build import (
     MANIFEST,
-    Network,
     Source,
     content,
     download,
@@ -28,6 +27,7 @@ from pseries.workflows.build import (
     provenance,
     source_date_epoch,
 )
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,14 +66,14 @@ class BuiltSdist:
     variables: tuple[str, ...]
 
 
-def build_sdist(series: Series, folder: Path, *, network: Network | None = None) -> BuiltSdist:
+def build_sdist(series: Series, folder: Path, *, network: Means | None = None) -> BuiltSdist:
     """Write a patched sdist: of the official one where there is one, else of the git tree.
 
     Raises:
         NoSourceTree: there is neither.
         And what fetching and applying raise. Nothing is left behind.
     """
-    network = network or Network()
+    network = network or Means()
     epoch = source_date_epoch()
     upstream = series.spec.upstream
     version = labelled(upstream.version, series.spec.label)

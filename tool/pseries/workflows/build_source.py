@@ -19,7 +19,7 @@ from pseries.export.sbom import Ancestor
 from pseries.export.sbom import render as render_sbom
 from pseries.export.wheel import Wheel
 from pseries.workflows import patching
-from pseries.workflows.build import Network, provenance, sha256_of, source_date_epoch
+from pseries.workflows.build import provenance, sha256_of, source_date_epoch
 from pseries.workflows.build_sdist import build_sdist
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pseries.errors import Problem
     from pseries.model.series import Series
+    from pseries.workflows.means import Means
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class BuiltFromSource:
     skipped: tuple[Problem, ...]
 
 
-def build_wheel(series: Series, folder: Path, *, network: Network | None = None) -> BuiltFromSource:
+def build_wheel(series: Series, folder: Path, *, network: Means | None = None) -> BuiltFromSource:
     """Build a wheel of the release with the series in its sources, as PEP 517 says.
 
     ``build`` runs the release's own backend in an environment of its own, on the tree of the

@@ -122,6 +122,24 @@ def require_base(work: Work, series: Series, location: Location) -> None:
         raise BaseChanged(series.name, series.spec.after)
 
 
+def make_ready(work: Work, *, edits: bool = False) -> None:
+    """Bring a checkout to where a verb may begin: settled, and as the series folder has it.
+
+    Args:
+        work: the checkout.
+        edits: whether the verb leaves edits alone, so that there may be some.
+
+    Raises:
+        Unrefreshed: there are some, and there may be none.
+        PushPending, CommitsMoved, FolderChanged: a person has to say first how to go on.
+    """
+    if edits:
+        work.require_settled()
+    else:
+        work.require_clean()
+    follow_folder(work)
+
+
 def place_for_import(work: Work) -> tuple[str, str | None]:
     """Return where patches go that are imported in a checkout: its series, above its top patch.
 
@@ -132,8 +150,7 @@ def place_for_import(work: Work) -> tuple[str, str | None]:
         Unrefreshed: there are edits.
         Unwritten: the folder lacks patches of the checkout, so that it is not to be changed.
     """
-    work.require_clean()
-    follow_folder(work)
+    make_ready(work)
     if behind := tuple(each.name for each in work.stack.entries if each.written != each.commit):
         raise Unwritten(behind)
     return work.stack.folder, work.stack.applied[-1].name if work.stack.top else None

@@ -122,7 +122,7 @@ def _git_branch(series: Series, target: Path, means: Means, location: Location |
     ]
     store, release = releases.fetch(
         series, offline=means.offline, index_url=means.index_url,
-        progress=means.progress, report=means.told,
+        progress=means.progress, report=means.report,
     )  # fmt: skip
     patches = [*beneath, *series.patches]
     with objects.scratch(store.git_dir) as scratch:

@@ -187,7 +187,7 @@ def _into(asked: Asked, location: Location | None, means: Means) -> _Plan:
     beneath = tuple(catalog.load(name, location) for name in series.spec.after)
     store, release = releases.fetch(
         series, offline=means.offline, index_url=means.index_url,
-        progress=means.progress, report=means.told,
+        progress=means.progress, report=means.report,
     )  # fmt: skip
     at = _position(series, asked.after)
     return _Plan(folder, files_in(folder), series, beneath, at, store, release, new=False)
@@ -464,7 +464,7 @@ class _Job:
         series = series_model.assemble(plan.folder.name, str(plan.folder), wanted)
         return manifests.render(releases.manifest_of(
             series, self.location, offline=means.offline, index_url=means.index_url,
-            progress=means.progress, report=means.told,
+            progress=means.progress, report=means.report,
         ))  # fmt: skip
 
 

@@ -166,7 +166,7 @@ def locked(
     series = series_model.assemble(folder.name, str(folder), wanted)
     return manifests.render(releases.manifest_of(
         series, location, offline=means.offline, index_url=means.index_url,
-        progress=means.progress, report=means.told,
+        progress=means.progress, report=means.report,
     ))  # fmt: skip
 
 
@@ -211,7 +211,7 @@ def _released(
 def _fetch(upstream: Upstream, store: Store, settings: Settings, means: Means) -> Release:
     return fetching.fetch(
         upstream, store, settings, offline=means.offline, progress=means.progress,
-        report=means.told,
+        report=means.report,
     )  # fmt: skip
 
 

@@ -16,10 +16,10 @@ class Means(NamedTuple):
         offline: forbid the network.
         index_url: the package index, unless the one that pip uses.
         progress: told of downloads.
-        told: told which source served a release.
+        report: told which source served a release, and of odd files.
     """
 
     offline: bool = False
     index_url: str | None = None
     progress: Progress | None = None
-    told: Report | None = None
+    report: Report | None = None

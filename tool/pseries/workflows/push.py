@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pseries.errors import Problem, PushStopped, StackEnd
 from pseries.git.worktree import is_marker
 from pseries.model import paths
-from pseries.workflows.checkout import follow_folder
+from pseries.workflows.checkout import make_ready
 from pseries.workflows.stack import EMPTY, first_behind, with_carried
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def push(work: Work, *, words: str = "", count: int = 1, everything: bool = Fals
         PushStopped: one conflicts; the worktree shows where. Those before it are applied.
         Unrefreshed: the worktree holds edits.
     """
-    _ready(work)
+    make_ready(work)
     stack = work.stack
     target = _target(stack, words, stack.top + count, everything=everything)
     if stack.top == len(stack.entries):
@@ -72,7 +72,7 @@ def pop(
     if force and not work.stack.pending:
         work.require_settled()
         _set_edits_aside(work)
-    _ready(work)
+    make_ready(work)
     stack = work.stack
     if not stack.top:
         raise StackEnd(EMPTY)
@@ -86,13 +86,8 @@ def pop(
 
 def goto(work: Work, words: str) -> Moved:
     """Push or pop until a patch is on top; does nothing where it is."""
-    _ready(work)
+    make_ready(work)
     return _to(work, work.stack.find(words) + 1, f"goto {words}")
-
-
-def _ready(work: Work) -> None:
-    work.require_clean()
-    follow_folder(work)
 
 
 def _set_edits_aside(work: Work) -> None:

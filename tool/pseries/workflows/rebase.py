@@ -352,7 +352,7 @@ def _fetched(series: Series, means: Means) -> tuple[Store, Release]:
     """Return the store of a series' distribution and its release, fetched if it is not there."""
     return releases.fetch(
         series, offline=means.offline, index_url=means.index_url, progress=means.progress,
-        report=means.told,
+        report=means.report,
     )  # fmt: skip
 
 
@@ -527,7 +527,7 @@ class _Run:
         try:
             manifest = releases.manifest_of(
                 carried, self.job.location, offline=means.offline, index_url=means.index_url,
-                progress=means.progress, report=means.told, earlier=self._manifest(),
+                progress=means.progress, report=means.report, earlier=self._manifest(),
             )  # fmt: skip
         except DoesNotApply:
             if not any(step.outcome.unverified for step in steps):

@@ -23,7 +23,7 @@ from pseries.model import paths, splice
 from pseries.model import stack as stacks
 from pseries.model.commit import Commit
 from pseries.model.stack import SUFFIX, Entry
-from pseries.workflows.checkout import follow_folder
+from pseries.workflows.checkout import make_ready
 from pseries.workflows.refresh import settled, with_entry
 from pseries.workflows.stack import with_carried
 
@@ -60,8 +60,7 @@ def new(work: Work, name: str, author: str, subject: str = "") -> str:
     Raises:
         NameTaken: there is such a patch, or no file can have that name.
     """
-    work.require_settled()
-    follow_folder(work)
+    make_ready(work, edits=True)
     stack = work.stack
     taken = {entry.name for entry in stack.entries}
     named = _checked_name(work, name) if name else stacks.new_name(subject, stack.top + 1, taken)
@@ -71,12 +70,7 @@ def new(work: Work, name: str, author: str, subject: str = "") -> str:
     made = work.checkout.write_commit(commit, tree, stack.head)
     entries = (*stack.applied, Entry(named, 1, made, ""), *stack.unapplied)
     whole, _ = with_carried(work, stack._replace(entries=entries, top=stack.top + 1), stack.top + 1)
-    dirt = work.checkout.dirt()
-    edits = work.checkout.worktree_tree() if dirt.changed else ""
-    if edits:
-        work.checkout.stage_all()
-        work.keep_edits(edits)
-    work.finish(f"new {named}", whole, worktree=edits)
+    settled(work, f"new {named}", whole, patch=named)
     return named
 
 
@@ -87,7 +81,7 @@ def delete(work: Work, words: str) -> Refreshed:
         LaterConflicts: an applied patch above it needs it.
         Unrefreshed: there are edits.
     """
-    _ready(work)
+    make_ready(work)
     stack = work.stack
     number = work.number(words)
     name = stack.entries[number].name
@@ -105,8 +99,7 @@ def rename(work: Work, words: str, name: str) -> Refreshed:
     Raises:
         NameTaken: there is such a patch, or no file can have that name.
     """
-    work.require_settled()
-    follow_folder(work)
+    make_ready(work, edits=True)
     number = work.number(words)
     entry = work.stack.entries[number]
     name = _checked_name(work, name)
@@ -129,8 +122,7 @@ def set_header(work: Work, words: str, text: str, *, append: bool = False) -> Re
     Raises:
         MessageRefused: the text is empty, or would be taken for a diff.
     """
-    work.require_settled()
-    follow_folder(work)
+    make_ready(work, edits=True)
     number = work.number(words)
     stack = work.stack
     entry = stack.entries[number]
@@ -158,7 +150,7 @@ def fold(work: Work, name: str, data: bytes, strip: int) -> Refreshed:
         DoesNotFold: it does not apply exactly.
         PatchRefused: it cannot be read.
     """
-    _ready(work)
+    make_ready(work)
     number = work.number("")
     patch = patch_files.parse(name, data, strip)
     if refused := patch_files.refusals(patch):
@@ -177,7 +169,7 @@ def fold_patch(work: Work, words: str) -> Refreshed:
         StackEnd: none is applied, or the named one is.
         LaterConflicts: it does not apply on the top patch.
     """
-    _ready(work)
+    make_ready(work)
     stack = work.stack
     number, top = stack.find(words), work.number("")
     entry = stack.entries[number]
@@ -204,7 +196,7 @@ def split(work: Work, name: str, choices: Sequence[Choice]) -> Refreshed:
         NameTaken: there is such a patch.
         SplitRefused: a choice is not in the patch, or nothing would stay.
     """
-    _ready(work)
+    make_ready(work)
     number = work.number("")
     name = _checked_name(work, name)
     stack = work.stack
@@ -247,11 +239,6 @@ def fork(work: Work, name: str) -> Refreshed:
 
 
 # --- means ------------------------------------------------------------------------------------
-
-
-def _ready(work: Work) -> None:
-    work.require_clean()
-    follow_folder(work)
 
 
 def _checked_name(work: Work, name: str) -> str:
