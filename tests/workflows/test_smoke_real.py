@@ -50,18 +50,16 @@ def transformers(index_reachable: None) -> Path:
         pytest.skip(reason)
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     folder = CACHE / "transformers" / f"{SERVER.rpartition('=')[2]}-{tag}"
-    python, done = folder / "bin/python", folder / "done"
-    if not done.exists():
+    python = folder / "bin/python"
+    if not python.with_name("pip").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     here = [sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]]
     lines = "".join(f"import site; site.addsitedir({each!r})\n" for each in dict.fromkeys(here))
     (folder / "lib" / version / "site-packages" / "outer.pth").write_text(lines)
-    if not done.exists():
-        subprocess.run(
-            [str(python), "-m", "pip", "install", "--quiet", "--no-compile", SERVER], check=True
-        )
-        done.touch()
+    # Always, and not only once: what is missing depends on what the environment outside has.
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", SERVER]
+    subprocess.run(install, check=True)
     return python
 
 
