@@ -51,6 +51,44 @@ def test_a_compile_error_is_the_changes_only_if_it_was_none_before():
     ]
 
 
+FUNCTION = "def one():\n    x = 1\n\n\ndef two():\n    y = 2\n\n\nz = 3\n"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ((("x = 1", "nonlocal x"),), ":2: does not compile: no binding for nonlocal 'x' found"),
+        ((("y = 2", "yield 2\n    return 3"),), ""),
+        ((("def two():", "class Two:"), ("y = 2", "return y")), ":6: does not compile: "),
+        ((("x = 1", "x = 2"), ("z = 3", "return z")), ":9: does not compile: "),
+        ((("z = 3", "continue"),), ":9: does not compile: 'continue' not properly in loop"),
+        ((("def one", "from __future__ import gone\n\n\ndef one"),), ":1: does not compile: "),
+        ((("z = 3", "from __future__ import annotations"),), ":9: does not compile: from __future"),
+    ],
+)
+def test_only_what_a_change_touches_is_compiled(pairs: list[tuple[str, str]], expected: str):
+    after = FUNCTION
+    for pair in pairs:
+        assert pair[0] in after
+        after = after.replace(*pair)
+    (found,) = said(FUNCTION, after) or [""]
+    assert found.startswith(f"python/eng/m.py{expected}" if expected else "")
+    assert bool(found) == bool(expected)
+
+
+def test_a_function_that_was_broken_before_is_no_news():
+    before = FUNCTION.replace("x = 1", "nonlocal x")
+    assert said(before, before.replace("z = 3", "z = 4")) == []
+    assert said(before, before.replace("y = 2", "nonlocal y")) == []  # nor is a second one
+
+
+def test_text_that_a_change_lets_out_of_its_quotes_is_compiled():
+    before = 'x = """\n\n\n\ndef one():\n    nonlocal x\n\'\'\'\n"""\ny = """ \'\'\' # """\n'
+    assert said(before, before.replace('"""', "0", 1)) == [
+        "python/eng/m.py:6: does not compile: no binding for nonlocal 'x' found"
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

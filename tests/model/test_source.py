@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pseries.model import source
+from pseries.model.lines import split_lines
 from pseries.model.source import outline_of, read
 
 TEXT = b"""\
@@ -49,7 +50,7 @@ def test_lines_that_go_on_with_a_logical_line_are_known():
 
 
 def test_lines_end_at_lf_alone():
-    assert source.split(b"a\rb\x0c\nc\r\nd") == [b"a\rb\x0c\n", b"c\r\n", b"d"]
+    assert split_lines(b"a\rb\x0c\nc\r\nd") == [b"a\rb\x0c\n", b"c\r\n", b"d"]
     assert outline_of(b"a = 1\r\nb = 2\r\n") is not None
     # Python would count another line here than git does
     assert outline_of(b"a = 1\rb = 2\r\n") is None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pseries.git import process
-from pseries.model import source
+from pseries.model.lines import split_lines
 
 if TYPE_CHECKING:
     import random
@@ -38,7 +38,7 @@ class Piece:
 
     def apply(self, base: bytes) -> bytes:
         """Return ``base`` with this hunk alone."""
-        lines = source.split(base)
+        lines = split_lines(base)
         new = [line[1:] for line in self.lines if line[:1] in b" +"]
         return b"".join([*lines[: self.start], *new, *lines[self.start + self.count :]])
 
@@ -67,7 +67,7 @@ def pieces(folder: Path, old: bytes, new: bytes) -> list[Piece]:
     command = ["diff", "--no-index", "--no-color", "--no-ext-diff", *names]
     said = process.run(command, git_dir=None, accept=(0, 1)).stdout
     found: list[tuple[int, int, list[bytes]]] = []
-    for line in source.split(said):
+    for line in split_lines(said):
         if header := _HEADER.match(line):
             count = 1 if header[2] is None else int(header[2])
             found.append((int(header[1]) - (count > 0), count, []))

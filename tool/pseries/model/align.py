@@ -86,7 +86,7 @@ def align(
     if upward:
         old, new = old[::-1], new[::-1]
         places = None if places is None else (places[0][::-1], places[1][::-1])
-    head, tail = _common_ends(old, new, places)
+    head, tail = common_ends(old, new, places)
     match = [*range(head), *[-1] * (len(old) - head - tail), *range(len(new) - tail, len(new))]
     inner_old, inner_new = old[head : len(old) - tail], new[head : len(new) - tail]
     if inner_old and inner_new:
@@ -110,10 +110,10 @@ def align(
     return match
 
 
-def _common_ends(
+def common_ends(
     old: Sequence[Hashable],
     new: Sequence[Hashable],
-    places: tuple[Sequence[str], Sequence[str]] | None,
+    places: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> Span:
     """Return how many items both texts begin with and, of the rest, end with, place and all."""
     most = min(len(old), len(new))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pseries.model import paths, source
+from pseries.model import paths
+from pseries.model.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,7 +65,7 @@ def _marked(case: Case, region: Region) -> list[bytes]:
 
 def whole(base: bytes | None, ours: bytes | None, theirs: bytes | None, labels: Labels) -> bytes:
     """Return whole files between markers; an absent one is empty."""
-    old, mine, other = (source.split(side or b"") for side in (base, ours, theirs))
+    old, mine, other = (split_lines(side or b"") for side in (base, ours, theirs))
     return b"".join(marked(old, mine, other, labels))
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pseries.model import source, splice, symbols
+from pseries.model.lines import split_lines
 from pseries.model.verdict import FileVerdict, HunkVerdict, Verdict, overall
 
 if TYPE_CHECKING:
@@ -63,11 +64,11 @@ def fit(
 
 def _placed(ours: bytes, hunks: Sequence[Hunk]) -> list[Hunk] | None:
     """Return the hunks at the one place where each fits; ``None`` if one has none, or several."""
-    lines = splice.lines_of(ours)
+    lines = split_lines(ours)
     placed: list[Hunk] = []
     shift = 0
     for hunk in hunks:
-        before, after = splice.lines_of(hunk.before), splice.lines_of(hunk.after)
+        before, after = split_lines(hunk.before), split_lines(hunk.after)
         if sum(any(map(str.isalnum, line.decode("latin-1"))) for line in before) < _LEAST:
             return None
         found = splice.occurrences(lines, before)

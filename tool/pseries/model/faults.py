@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pseries.errors import Problem
 from pseries.model import align, paths, signature, source, symbols
 from pseries.model import call as calls
+from pseries.model.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,8 @@ _NAMING = (
     ast.ExceptHandler, ast.MatchAs, ast.MatchStar,
 )  # fmt: skip
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_FAR = (b'"""', b"'''", b"__future__")
+"""What has a say in lines further down: quotes make text of them, or code."""
 
 
 class Resolver(Protocol):
@@ -78,10 +81,8 @@ def _file(
     path: str, before: bytes, after: bytes, resolver: Resolver, root: str
 ) -> Iterator[Problem]:
     shown = paths.display(path)
-    fault = compile_error(after)
-    if fault is not None:
-        if compile_error(before) is None:
-            yield Problem(f"{shown}:{fault[0]}", f"does not compile: {fault[1]}")
+    if (problem := not_compiling(path, before, after)) is not None:
+        yield problem
         return
     tree = symbols.parse(after)
     if tree is None:
@@ -97,12 +98,45 @@ def _file(
     yield from _wrong_calls(shown, tree, module_name(path, root), added, resolver)
 
 
+def not_compiling(path: str, before: bytes, after: bytes) -> Problem | None:
+    """Return why a change keeps a Python file from compiling, ``None`` if it does not.
+
+    Functions and classes that the change left alone compile as they did, so the rest is looked at.
+    """
+    tree = symbols.parse(after)
+    fault = _error_in(after if tree is None else _changed(tree, before, after))
+    if fault is None or compile_error(before) is not None:
+        return None
+    return Problem(f"{paths.display(path)}:{fault[0]}", f"does not compile: {fault[1]}")
+
+
+def _changed(tree: ast.Module, before: bytes, after: bytes) -> ast.Module:
+    """Return a module without the functions and classes that stand as they are in ``before``."""
+    old, new = split_lines(before), split_lines(after)
+    head, tail = align.common_ends(old, new)
+    touched = b"".join((*old[head : len(old) - tail], *new[head : len(new) - tail]))
+    if any(each in touched for each in _FAR):
+        return tree
+    first, last = head, len(new) - tail + 1  # from 1, and a line more at either side
+    body = [
+        node
+        for node in tree.body
+        if not isinstance(node, _SCOPES)
+        or (symbols.first_line(node) <= last and (node.end_lineno or last) >= first)
+    ]
+    return ast.Module(body, tree.type_ignores)
+
+
 def compile_error(data: bytes) -> tuple[int, str] | None:
     """Return the line and the reason if a Python file does not compile, ``None`` if it does."""
+    return _error_in(symbols.parse(data) or data)
+
+
+def _error_in(module: ast.Module | bytes) -> tuple[int, str] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in somebody else's strings
-            compile(symbols.parse(data) or data, "<file>", "exec", dont_inherit=True)
+            compile(module, "<file>", "exec", dont_inherit=True)
     except SyntaxError as error:
         return error.lineno or 1, error.msg
     except (ValueError, RecursionError, MemoryError) as error:
@@ -111,7 +145,7 @@ def compile_error(data: bytes) -> tuple[int, str] | None:
 
 
 def _added(before: bytes, after: bytes) -> frozenset[int]:
-    old, new = source.split(before), source.split(after)
+    old, new = split_lines(before), split_lines(after)
     found = align.edits(align.align(old, new), len(new))
     return frozenset(at + 1 for edit in found for at in range(*edit.new))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pseries.model import align, conflict, faults, paths, reading, source
 from pseries.model.judge import judge
+from pseries.model.lines import split_lines
 from pseries.model.verdict import FileVerdict, HunkVerdict, Labels, Verdict, overall
 
 if TYPE_CHECKING:
@@ -287,7 +288,7 @@ def _carry(move: _Move, home: _Home, text: bytes) -> FileVerdict:
     said = judge(home.path, base, ours, theirs, merged=None, labels=move.labels)
 
     def embedded(piece: bytes) -> bytes:
-        inner = source.split(piece)[len(around) :]
+        inner = split_lines(piece)[len(around) :]
         return b"".join([*there.lines[: now.first - 1], *inner, *there.lines[now.last :]])
 
     data = None if said.data is None else embedded(said.data)

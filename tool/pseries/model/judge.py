@@ -23,6 +23,7 @@ from pseries.model import (
     symbols,
 )
 from pseries.model.case import Case, Finding, renamed, symbol
+from pseries.model.lines import split_lines
 from pseries.model.reading import Splice
 from pseries.model.verdict import FileVerdict, HunkVerdict, Labels, Verdict, overall
 
@@ -362,7 +363,7 @@ def _beside_git(
     stops = any(finding.verdict.stops for finding in findings)
     if stops or data == merged or all(one.verdict is Verdict.MERGED for one in findings):
         return findings, data
-    if held.alike(case, [source.split(data), source.split(merged)]):
+    if held.alike(case, [split_lines(data), split_lines(merged)]):
         return findings, data
     if _only_again(case, findings, data, merged):
         return findings, data
@@ -375,7 +376,7 @@ def _only_again(case: Case, findings: Sequence[Finding], data: bytes, merged: by
     edits = [edit for one in findings if one.verdict is Verdict.MERGED for edit in one.edits()]
     added = {case.theirs.lines[at] for edit in edits for at in range(*edit.new)}
     removed = {case.base.lines[at] for edit in edits for at in range(*edit.old)}
-    mine, its = source.split(data), source.split(merged)
+    mine, its = split_lines(data), split_lines(merged)
     changes = align.edits(align.align(mine, its), len(its))
     return bool(edits) and all(
         set(its[slice(*edit.new)]) <= added and set(mine[slice(*edit.old)]) <= removed
@@ -390,7 +391,7 @@ def _by_git(case: Case, finding: Finding, merged: bytes) -> Finding:
     if merged == case.ours.data:
         return held.by_git(case, finding)
     result = source.read(merged, python=True)
-    lines = source.split(merged)
+    lines = split_lines(merged)
     put: dict[bytes, set[str]] = {}
     for edit in align.edits(align.align(case.ours.lines, lines), len(lines)):
         for at in range(*edit.new):

@@ -1,4 +1,4 @@
-"""The lines of a patch file: how far they are read, what was wrong, and what a line can begin."""
+"""Lines, which end at LF; those of a patch file: how far they are read, what was wrong."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ _CRLF = (
 )
 
 
+def split_lines(data: bytes) -> list[bytes]:
+    """Split at LF only, line ends kept; the last line may have none."""
+    return io.BytesIO(data).readlines()
+
+
 @dataclass(slots=True)
 class Lines:
     """The lines of one patch file, the next one to read, and the problems found so far.
@@ -49,7 +54,7 @@ class Lines:
     @classmethod
     def of(cls, name: str, data: bytes, strip: int) -> Lines:
         """Return the lines of ``data``, each with its LF."""
-        return cls(name, io.BytesIO(data).readlines(), strip)
+        return cls(name, split_lines(data), strip)
 
     def get(self, at: int) -> bytes:
         """Return the line at index ``at``; nothing past the end."""

@@ -14,7 +14,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from pseries.errors import PatchRefused
 from pseries.model import mail, paths
-from pseries.model.lines import is_message, is_separator
+from pseries.model.lines import is_message, is_separator, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ def split(data: bytes) -> tuple[bytes, ...]:
     A line begins a message if it is a ``From_`` line and a field of a mail follows: such a line
     within a message would be told from it by no other reader either.
     """
-    lines = data.splitlines(keepends=True) if b"\r" not in data else _lines(data)
+    lines = split_lines(data)
     cuts = [
         at
         for at, line in enumerate(lines)
@@ -96,11 +96,6 @@ def joined(messages: Sequence[bytes]) -> bytes:
         for each in first
     ]
     return b"".join((*parts, last))
-
-
-def _lines(data: bytes) -> list[bytes]:
-    *whole, last = data.split(b"\n")
-    return [*(line + b"\n" for line in whole), *([last] if last else [])]
 
 
 def _begins(lines: list[bytes], at: int) -> bool:
@@ -170,7 +165,7 @@ def _is_whole(data: bytes, header: mail.Header) -> bool:
         and not rest.startswith((_ORDER, _HEADER))
         and split(data) == (data,)
         and bool(header.author and header.date and header.subject)
-        and any(map(is_separator, _lines(header.raw)))
+        and any(map(is_separator, split_lines(header.raw)))
         and data.endswith(b"\n")
     )
 
@@ -238,7 +233,7 @@ def _untravelled(rest: bytes) -> bytes:
     head, blank, body = rest.partition(b"\n\n")
     kept: list[bytes] = []
     keep = False
-    for line in _lines(head + b"\n"):
+    for line in split_lines(head + b"\n"):
         if line[:1] not in b" \t":
             keep = line.partition(b":")[0].decode("latin-1").lower() in _KEPT
         if keep:

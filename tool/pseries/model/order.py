@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import Problem
 from pseries.model import paths
+from pseries.model.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ class Order(NamedTuple):
 
 def parse(data: bytes, problems: list[Problem]) -> Order:
     """Read an order file; what is wrong is appended to ``problems``, everything at once."""
-    lines = _split(data)
+    lines = tuple(split_lines(data))  # a lone CR ends none, and is refused as part of a name
     entries: list[Entry] = []
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
@@ -149,12 +150,6 @@ def _top_comments(order: Order) -> int:
 
 def _line(name: str, strip: int) -> bytes:
     return f"{name}\n".encode() if strip == 1 else f"{name} -p{strip}\n".encode()
-
-
-def _split(data: bytes) -> tuple[bytes, ...]:
-    """Split at LF only: a lone CR is no line end, and is then refused as part of a name."""
-    *whole, last = data.split(b"\n")
-    return (*(line + b"\n" for line in whole), *([last] if last else []))
 
 
 def _entry(line: bytes, number: int, problems: list[Problem]) -> Entry | None:

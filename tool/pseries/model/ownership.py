@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.model import splice
+from pseries.model.lines import split_lines
 from pseries.model.patch import Kind
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def trace(files: Mapping[str, bytes], patches: Sequence[Patch]) -> Ownership:
         files: those that the patches touch, before the first of them, by canonical path.
         patches: in order; hunks of binary files are not looked at.
     """
-    owners = {path: [UPSTREAM] * len(splice.lines_of(data)) for path, data in files.items()}
+    owners = {path: [UPSTREAM] * len(split_lines(data)) for path, data in files.items()}
     makers: dict[str, int] = {}
     needs: list[Need] = []
     for number, patch in enumerate(patches):

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pseries.model import symbols
+from pseries.model.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +71,7 @@ class Source:
 @lru_cache(maxsize=_KEPT)
 def read(data: bytes, *, python: bool) -> Source:
     """Return the source of a file; ``python`` says whether its name is one of Python."""
-    lines = split(data)
+    lines = split_lines(data)
     outline = outline_of(data) if python else None
     places = [symbols.MODULE] * len(lines)
     for scope in outline.scopes if outline else ():
@@ -81,12 +82,6 @@ def read(data: bytes, *, python: bool) -> Source:
 def is_python(path: str) -> bool:
     """Say whether a file is Python by its name."""
     return path.endswith((".py", ".pyi"))
-
-
-def split(data: bytes) -> list[bytes]:
-    """Split at LF only, line ends kept; the last line may have none."""
-    *whole, last = data.split(b"\n")
-    return [*(line + b"\n" for line in whole), *([last] if last else [])]
 
 
 def symbol(place: str) -> str:

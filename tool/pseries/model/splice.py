@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import Problem
 from pseries.model import paths, symbols
+from pseries.model.lines import split_lines
 from pseries.model.patch import Kind
 
 if TYPE_CHECKING:
@@ -47,24 +48,18 @@ def some(places: Sequence[int]) -> str:
     return ", ".join(map(str, places[:_SHOWN_PLACES])) + more
 
 
-def lines_of(data: bytes) -> list[bytes]:
-    """Split at LF only, line ends kept; the last line may have none."""
-    *whole, last = data.split(b"\n")
-    return [*(line + b"\n" for line in whole), *([last] if last else [])]
-
-
 def apply(before: bytes, hunks: Sequence[Hunk]) -> bytes | Mismatch:
     """Return ``before`` with every hunk applied at exactly its recorded line, or the mismatch."""
-    source = lines_of(before)
+    source = split_lines(before)
     result: list[bytes] = []
     done = 0
     for number, hunk in enumerate(hunks, 1):
-        old = lines_of(hunk.before)
+        old = split_lines(hunk.before)
         start = position(hunk)
         if start < done or source[start : start + len(old)] != old:
             return Mismatch(number, hunk.old_start, occurrences(source, old))
         result += source[done:start]
-        result += lines_of(hunk.after)
+        result += split_lines(hunk.after)
         done = start + len(old)
     return b"".join(result + source[done:])
 

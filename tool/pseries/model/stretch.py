@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pseries.model import conflict, held, weave
 from pseries.model.case import Finding
+from pseries.model.lines import split_lines
 from pseries.model.reading import Splice
-from pseries.model.source import split
 from pseries.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ def _found(
         what = "upstream changed layout and comments only at"
     why = f"{what} {_lines(ours)} of {case.shown}. By lines it is a conflict:"
     evidence = (why, sides, "merged by words it is:", conflict.text_of(result.text))
-    return replace(finding, evidence=evidence, splice=Splice(hull[1], tuple(split(result.text))))
+    return replace(
+        finding, evidence=evidence, splice=Splice(hull[1], tuple(split_lines(result.text)))
+    )
 
 
 def _lines(span: Span) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pseries.errors import Problem
 from pseries.git.merge import Sides
 from pseries.git.worktree import Conflict
 from pseries.model import exact, faults, follow, judge, paths, source, symbols
@@ -22,6 +21,7 @@ from pseries.model.verdict import FileVerdict, HunkVerdict, Labels, Verdict, ove
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pseries.errors import Problem
     from pseries.git.merge import Merged, MergeStore, Renames
     from pseries.model.patch import Hunk, Patch, Section
     from pseries.model.signature import Parameter
@@ -63,6 +63,7 @@ class Carried:
         changed: what it changes in the new release, where taken; ``None`` for deleted files.
         places: where the files are that it makes or renames, if not where the patch says.
         conflicts: the files that a person has to decide on.
+        as_is: its text does the same to the new release: it meets there what it was made for.
     """
 
     verdict: Verdict
@@ -70,6 +71,7 @@ class Carried:
     changed: Mapping[str, File | None]
     places: Mapping[str, str]
     conflicts: tuple[Conflict, ...]
+    as_is: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,12 @@ class _Change:
     def untouched(self) -> bool:
         """Whether upstream's file is byte for byte the one that the patch was made for."""
         return _bytes(self.base) == _bytes(self.ours) and self.base is not None
+
+    @property
+    def at_home(self) -> bool:
+        """Whether the file is where the patch says, and as the patch says."""
+        here = self.source == self.section.old or self.base is None
+        return here and self.target == self.section.path and self.base == self.ours
 
     @property
     def three_texts(self) -> Sides | None:
@@ -447,7 +455,7 @@ class _Attempt:
             problem
             for path, (change, data) in results.items()
             if path not in thorough and not change.untouched
-            for problem in _not_compiling(path, _bytes(self.ours(path)), data)
+            if (problem := _not_compiling(path, _bytes(self.ours(path)), data)) is not None
         ]
         if thorough:
             checked = {path: (_bytes(self.ours(path)), results[path][1]) for path in thorough}
@@ -493,7 +501,8 @@ class _Attempt:
         }
         files = tuple(verdict for _, verdict in judged)
         worst = overall(each.verdict for each in files)
-        return Carried(worst, files, changed, places, tuple(conflicts))
+        as_is = not conflicts and all(change.at_home for change in changes)
+        return Carried(worst, files, changed, places, tuple(conflicts), as_is)
 
     def stops(self, verdict: FileVerdict) -> bool:
         """Say whether a person has to look first."""
@@ -599,8 +608,9 @@ def _misses_a_word(change: _Change) -> bool:
     """
     if change.untouched or change.theirs is None or not source.is_python(change.section.path):
         return False
-    gone = _words(_bytes(change.base)) - _words(_bytes(change.ours))
-    return not gone.isdisjoint(_words(b"\n".join(_added(change.section))))
+    base = _bytes(change.base) or b""
+    lacking = _words(b"\n".join(_added(change.section))) - _words(_bytes(change.ours))
+    return any(word in base for word in lacking) and not lacking.isdisjoint(_words(base))
 
 
 def _added(section: Section) -> frozenset[bytes]:
@@ -614,13 +624,10 @@ def _words(data: bytes | None) -> frozenset[bytes]:
     return frozenset(_WORD.findall(data or b""))
 
 
-def _not_compiling(path: str, before: bytes | None, after: bytes | None) -> Iterator[Problem]:
-    """Yield why a file does not compile any more."""
+def _not_compiling(path: str, before: bytes | None, after: bytes | None) -> Problem | None:
     if after is None or before == after or not source.is_python(path):
-        return
-    fault = faults.compile_error(after)
-    if fault is not None and faults.compile_error(before or b"") is None:
-        yield Problem(f"{paths.display(path)}:{fault[0]}", f"does not compile: {fault[1]}")
+        return None
+    return faults.not_compiling(path, before or b"", after)
 
 
 def _broken(verdict: FileVerdict, problems: Sequence[Problem] | None) -> FileVerdict:

@@ -12,6 +12,7 @@ from pseries.model import dialect, paths, splice, symbols
 from pseries.model import manifest as manifests
 from pseries.model import patch as patch_files
 from pseries.model.heading import Kind
+from pseries.model.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -381,17 +382,17 @@ def _moved(patch: Patch, files: Mapping[str, File]) -> tuple[Patch, tuple[Proble
 
     The numbers in the hunks' headings are all that changes. ``None``: there is any doubt.
     """
-    lines = splice.lines_of(patch.data)
+    lines = split_lines(patch.data)
     said: list[Problem] = []
     for section in patch.sections:
         if section.old is None or section.old not in files or not section.hunks:
             if section.old is not None and section.old not in files:
                 return None
             continue
-        source = splice.lines_of(files[section.old][1])
+        source = split_lines(files[section.old][1])
         shift = 0
         for number, hunk in enumerate(section.hunks, 1):
-            places = splice.occurrences(source, splice.lines_of(hunk.before))
+            places = splice.occurrences(source, split_lines(hunk.before))
             start = places[0] if len(places) == 1 else None
             if hunk.old_start in places:
                 start = hunk.old_start

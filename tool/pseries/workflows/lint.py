@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pseries.errors import ManifestMissing, ManifestStale, Problem
 from pseries.model import opinion, paths, splice
 from pseries.model import patch as patch_files
+from pseries.model.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -162,9 +163,9 @@ def _ambiguous(series: Series, pristine: Mapping[str, File]) -> Iterator[Finding
         for section in patch.sections:
             if section.old is None or section.old not in files:
                 continue
-            source = splice.lines_of(files[section.old][1])
+            source = split_lines(files[section.old][1])
             for number, hunk in enumerate(section.hunks, 1):
-                places = splice.occurrences(source, splice.lines_of(hunk.before))
+                places = splice.occurrences(source, split_lines(hunk.before))
                 if len(places) > 1:
                     yield Finding(
                         Severity.WARNING,

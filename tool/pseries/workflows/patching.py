@@ -24,6 +24,7 @@ from pseries.model import manifest as manifests
 from pseries.model import patch as patch_files
 from pseries.model import paths, splice, symbols
 from pseries.model.layout import Placement
+from pseries.model.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -271,11 +272,11 @@ def _moved(section: Section, files: Files, name: str, problems: list[Problem]) -
     """Return the section with each hunk at the one place where its lines stand."""
     if section.old is None or section.old not in files:
         return section
-    source = splice.lines_of(files[section.old][1])
+    source = split_lines(files[section.old][1])
     hunks: list[Hunk] = []
     shift = 0
     for number, hunk in enumerate(section.hunks, 1):
-        places = splice.occurrences(source, splice.lines_of(hunk.before))
+        places = splice.occurrences(source, split_lines(hunk.before))
         if hunk.old_start in places:
             start = hunk.old_start
         elif len(places) == 1:
