@@ -187,6 +187,22 @@ class TestNewSeries:
         lines = [a for a, b in zip(first.split(b"\n"), second.split(b"\n"), strict=True) if a != b]
         assert [line.split(b" ")[0] for line in lines] == [b"index", b"@@"]
 
+    def test_a_patch_that_meets_what_it_was_made_for_stays_as_somebody_wrote_it(
+        self, moving: Project
+    ) -> None:
+        old = moving.series_dir / "eng-1.0"
+        there = (old / "0002-step.patch").read_bytes()
+        kept = (line for line in there.splitlines(True) if not line.startswith(b"diff --git "))
+        bare = b"".join(line for line in kept if not line.startswith(b"index "))
+        odd = bare.replace(b"@@\n", b"@@ by hand\n") + b"-- \n2.1\n"
+        assert len(odd) < len(there)
+        (old / "0002-step.patch").write_bytes(odd)
+        engine.locked(old)
+        moving.rebase()
+        assert (moving.series_dir / "eng-2.0" / "0002-step.patch").read_bytes() == odd
+        files = moving.patched("eng-2.0", ["eng/net.py"])
+        assert files == {"eng/net.py": NET.replace(*RETRY)}
+
     def test_a_readme_does_not_claim_what_was_not_verified_again(self, moving: Project) -> None:
         (moving.series_dir / "eng-1.0" / "README.md").write_text("# eng 1.0\n\nVerified.\n")
         moving.rebase()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
@@ -31,6 +32,8 @@ FAMILIES = {
     "build": ("build-wheel", "build-sdist", "build-kit", "index"),
 }  # fmt: skip
 """The modules beside this one, and the commands that each of them adds."""
+_COLLECTED = 200_000
+"""New objects after which Python looks for cycles among them: a syntax tree has many, and none."""
 
 
 def program(words: Sequence[str] = ()) -> typer.Typer:
@@ -94,6 +97,7 @@ def expanded(words: Sequence[str]) -> list[str]:
 
 def run() -> None:
     """Entry point of the ``pseries`` command."""
+    gc.set_threshold(_COLLECTED)
     try:
         words = expanded(sys.argv[1:])
     except typer.BadParameter as error:

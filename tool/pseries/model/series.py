@@ -12,7 +12,7 @@ from pseries.model import patch as patches
 from pseries.model import spec as specs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pseries.model.manifest import Manifest
     from pseries.model.order import Order
@@ -62,8 +62,16 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def assemble(name: str, folder: str, files: Mapping[str, bytes]) -> Series:
+def assemble(
+    name: str, folder: str, files: Mapping[str, bytes], known: Iterable[Patch] = ()
+) -> Series:
     """Put a series together from the files of its folder, by name.
+
+    Args:
+        name: the series'.
+        folder: where it is; "" if nowhere yet.
+        files: the bytes of each file.
+        known: patches that were read before: one whose file is the same is not read again.
 
     Raises:
         SeriesInvalid: with every problem of every file at once.
@@ -72,12 +80,14 @@ def assemble(name: str, folder: str, files: Mapping[str, bytes]) -> Series:
     spec = specs.parse(_needed(files, specs.FILE, problems), problems)
     order = orders.parse(_needed(files, ORDER_FILE, problems), problems)
     problems += _listing_problems(order, files)
+    read = {(patch.name, patch.data, patch.strip): patch for patch in known}
     parsed: list[Patch] = []
     for entry in order.entries:
         if entry.name not in files:
             continue
+        source = entry.name, files[entry.name], entry.strip
         try:
-            parsed.append(patches.parse(entry.name, files[entry.name], entry.strip))
+            parsed.append(read.get(source) or patches.parse(*source))
         except PatchRefused as refused:
             problems += refused.problems
     manifest = None

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import gc
 import warnings
 from bisect import bisect_left
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,22 +36,9 @@ def parse(source: bytes) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in somebody else's strings
-            with _no_collection():
-                return ast.parse(source)
+            return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep Python from looking for garbage: a growing tree has none, and the search is long."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def nodes_at(tree: ast.AST, lines: Collection[int]) -> Iterator[ast.AST]:

@@ -299,7 +299,10 @@ class _Walker:
         if not self.carried.verdict.taken and not self.kept:
             status = f"Merged [{self.route.new.version}]"
             return self._left_out(Fate.DROPPED, status=status)
-        return self._settled(self.carried.changed, Resolver.NOBODY)
+        step = self._settled(self.carried.changed, Resolver.NOBODY)
+        if step.grown is None or not self.carried.as_is:
+            return step
+        return replace(step, grown=replace(step.grown, as_is=True))
 
     def _outcome(self, fate: Fate, resolver: Resolver = Resolver.NOBODY) -> PatchOutcome:
         gone = fate in (Fate.DROPPED, Fate.EMPTY, Fate.SKIPPED)

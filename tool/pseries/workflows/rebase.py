@@ -468,7 +468,7 @@ class _Run:
         files = successor.files(
             series, old, (plan.version, plan.tag), patches, self.job.renamed,
         )  # fmt: skip
-        carried = series_model.assemble(plan.target, "", files)
+        carried = series_model.assemble(plan.target, "", files, series.patches)
         report = replace(
             self._report(state, steps), range_diff=range_diff(series.patches, carried.patches)
         )

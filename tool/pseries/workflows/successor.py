@@ -46,6 +46,7 @@ class Grown:
         after: the same after it.
         origins: for a path of the new release the path it has in the old patch.
         kept: sections that no release at hand can show; they stay as they are.
+        as_is: the old text makes the one of the other, and stays.
     """
 
     patch: Patch
@@ -53,6 +54,7 @@ class Grown:
     after: Mapping[str, File]
     origins: Mapping[str, str]
     kept: tuple[Section, ...] = ()
+    as_is: bool = False
 
 
 def patch_texts(grown: Sequence[Grown], store: MergeStore) -> list[bytes]:
@@ -61,16 +63,20 @@ def patch_texts(grown: Sequence[Grown], store: MergeStore) -> list[bytes]:
     Raises:
         ReadingsDiffer: a patch read back does not give the files that it was made from.
     """
-    stored = store.trees_of([side for each in grown for side in (each.before, each.after)])
-    trees = list(zip(stored[::2], stored[1::2], strict=True))
-    styles = [(_context(each.patch), each.patch.strip) for each in grown]
-    diffs: list[bytes] = [b""] * len(grown)
-    for style in sorted(set(styles)):
-        numbers = [number for number, each in enumerate(styles) if each == style]
-        made = store.diffs([trees[number] for number in numbers], context=style[0], strip=style[1])
-        for number, diff in zip(numbers, made, strict=True):
-            diffs[number] = diff
-    return [_assembled(each, diff) for each, diff in zip(grown, diffs, strict=True)]
+    texts = [each.patch.data for each in grown]
+    other = [number for number, each in enumerate(grown) if not each.as_is]
+    sides = [side for number in other for side in (grown[number].before, grown[number].after)]
+    stored = iter(store.trees_of(sides))
+    styles: dict[tuple[int, int], dict[int, tuple[str, str]]] = {}
+    for number in other:
+        patch = grown[number].patch
+        trees = styles.setdefault((_context(patch), patch.strip), {})
+        trees[number] = next(stored), next(stored)
+    for (context, strip), trees in sorted(styles.items()):
+        made = store.diffs(list(trees.values()), context=context, strip=strip)
+        for number, diff in zip(trees, made, strict=True):
+            texts[number] = _assembled(grown[number], diff)
+    return texts
 
 
 def _context(patch: Patch) -> int:
