@@ -76,6 +76,18 @@ def test_only_what_a_change_touches_is_compiled(pairs: list[tuple[str, str]], ex
     assert bool(found) == bool(expected)
 
 
+def test_of_a_class_only_the_methods_that_a_change_touches_are_compiled():
+    apart = "\n    # a\n    # b\n\n"
+    before = (
+        f"class A:{apart}    def a(self):\n        self.x\n{apart}    def b(self):\n        pass\n"
+    )
+    assert said(before, before.replace("class A", "class B")) == []  # nothing else is touched
+    assert said(before, before.replace("pass", "return 1")) == []
+    assert said(before, before.replace("pass", "nonlocal x")) == [
+        "python/eng/m.py:12: does not compile: no binding for nonlocal 'x' found"
+    ]
+
+
 def test_a_function_that_was_broken_before_is_no_news():
     before = FUNCTION.replace("x = 1", "nonlocal x")
     assert said(before, before.replace("z = 3", "z = 4")) == []

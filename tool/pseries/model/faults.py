@@ -10,6 +10,7 @@ import ast
 import builtins
 import warnings
 from collections import Counter
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -117,14 +118,25 @@ def _changed(tree: ast.Module, before: bytes, after: bytes) -> ast.Module:
     touched = b"".join((*old[head : len(old) - tail], *new[head : len(new) - tail]))
     if any(each in touched for each in _FAR):
         return tree
-    first, last = head, len(new) - tail + 1  # from 1, and a line more at either side
-    body = [
-        node
-        for node in tree.body
-        if not isinstance(node, _SCOPES)
-        or (symbols.first_line(node) <= last and (node.end_lineno or last) >= first)
-    ]
-    return ast.Module(body, tree.type_ignores)
+    lines = range(head, len(new) - tail + 2)  # from 1, and a line more at either side
+    return ast.Module(_statements_at(tree.body, lines), tree.type_ignores)
+
+
+def _statements_at(body: Sequence[ast.stmt], lines: range) -> list[ast.stmt]:
+    """Return statements, of functions and classes those that stand in the lines.
+
+    What such a class holds is chosen alike.
+    """
+    found: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, _SCOPES):
+            last = node.end_lineno or node.lineno
+            if last < lines.start or symbols.first_line(node) >= lines.stop:
+                continue
+        found.append(copy(node))
+        if isinstance(kept := found[-1], ast.ClassDef):
+            kept.body = _statements_at(kept.body, lines) or kept.body
+    return found
 
 
 def compile_error(data: bytes) -> tuple[int, str] | None:
