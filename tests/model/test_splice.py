@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pseries.model import splice
+from pseries.model.hunk import Hunk
 
 LINES = st.lists(st.sampled_from([b"\n", b"a\n", b"ba\n"]), max_size=60)
 
@@ -35,3 +36,28 @@ def test_like_lines_take_no_time():
     assert len(splice.occurrences([b"\n"] * 60_000, [b"\n"] * 30_000)) == 30_001
     assert time.monotonic() - begun < 3
     assert splice.some(range(1, 30_000)) == "1, 2, 3, 4, 5 and more"
+
+
+def hunk(old: int, new: int, *lines: bytes) -> Hunk:
+    counts = [sum(line[:1] in (b" ", side) for line in lines) for side in (b"-", b"+")]
+    return Hunk(old, counts[0], new, counts[1], b"", lines, 1)
+
+
+def starts(source: list[bytes], *hunks: Hunk, recorded: bool) -> object:
+    placed = splice.placed(source, hunks, recorded=recorded)
+    if isinstance(placed, splice.Unplaced):
+        return tuple(placed)
+    return [(each.old_start, each.new_start) for each in placed]
+
+
+def test_hunks_are_put_where_all_their_lines_stand():
+    more, gone = hunk(1, 1, b" a\n", b"+x\n"), hunk(2, 3, b"-b\n")
+    twice = [b"c\n", b"a\n", b"b\n", b"a\n"]
+    for recorded in (True, False):
+        assert starts([b"c\n", b"a\n", b"b\n"], more, gone, recorded=recorded) == [(2, 2), (3, 3)]
+        assert starts(twice, more, recorded=recorded) == (1, 2)
+        assert starts([b"a\n"], more, gone, recorded=recorded) == (2, 0)
+        assert starts([b"a\n"], hunk(0, 1, b"+x\n"), recorded=recorded) == (1, 0)
+    at_its_line = hunk(4, 4, b" a\n", b"+x\n")
+    assert starts(twice, at_its_line, recorded=True) == [(4, 4)]
+    assert starts(twice, at_its_line, recorded=False) == (1, 2)

@@ -8,7 +8,6 @@ not; and git comes to the same bytes. Whatever is not as plain goes to :mod:`pse
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pseries.model import source, splice, symbols
@@ -42,8 +41,11 @@ def fit(
     """
     if len(recorded) != len(hunks):
         return None
-    placed = _placed(ours, hunks)
-    if placed is None or splice.apply(ours, placed) != merged:
+    lines = split_lines(ours)
+    placed = splice.placed(lines, hunks, recorded=False)
+    if isinstance(placed, splice.Unplaced) or not all(_is_plain(lines, hunk) for hunk in hunks):
+        return None
+    if splice.apply(ours, placed) != merged:
         return None
     python = source.is_python(paths[1])
     scopes = symbols.scopes_in(merged) if python else None
@@ -62,21 +64,12 @@ def fit(
     return FileVerdict(*paths, worst, merged, tuple(verdicts))
 
 
-def _placed(ours: bytes, hunks: Sequence[Hunk]) -> list[Hunk] | None:
-    """Return the hunks at the one place where each fits; ``None`` if one has none, or several."""
-    lines = split_lines(ours)
-    placed: list[Hunk] = []
-    shift = 0
-    for hunk in hunks:
-        before, after = split_lines(hunk.before), split_lines(hunk.after)
-        if sum(any(map(str.isalnum, line.decode("latin-1"))) for line in before) < _LEAST:
-            return None
-        found = splice.occurrences(lines, before)
-        if len(found) != 1 or (hunk.added and splice.occurrences(lines, after)):
-            return None
-        placed.append(replace(hunk, old_start=found[0], new_start=found[0] + shift))
-        shift += hunk.new_count - hunk.old_count
-    return placed
+def _is_plain(lines: Sequence[bytes], hunk: Hunk) -> bool:
+    """Say whether a hunk's lines say something, and what it makes of them is not there yet."""
+    before = split_lines(hunk.before)
+    if sum(any(map(str.isalnum, line.decode("latin-1"))) for line in before) < _LEAST:
+        return False
+    return not hunk.added or not splice.occurrences(lines, split_lines(hunk.after))
 
 
 def _verdict(

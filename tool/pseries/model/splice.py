@@ -6,6 +6,7 @@ hunk that git moved to a look-alike place nor one that we read wrongly goes unse
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import Problem
@@ -96,6 +97,39 @@ def occurrences(source: Sequence[bytes], wanted: Sequence[bytes]) -> tuple[int, 
         found.append(number)
         at = text.find(needle, at + 1)
     return tuple(found)
+
+
+class Unplaced(NamedTuple):
+    """A hunk whose lines stand nowhere in a file, or in several places; ``number`` is from 1."""
+
+    number: int
+    places: int
+
+
+def placed(
+    source: Sequence[bytes], hunks: Sequence[Hunk], *, recorded: bool
+) -> list[Hunk] | Unplaced:
+    """Return the hunks, each at the one place where all its lines stand, context included.
+
+    Args:
+        source: the lines of the file.
+        hunks: those of one file, in order.
+        recorded: where they stand at the recorded line, other places do not count.
+    """
+    found: list[Hunk] = []
+    shift = 0
+    for number, hunk in enumerate(hunks, 1):
+        places = occurrences(source, split_lines(hunk.before))
+        if recorded and hunk.old_start in places:
+            start = hunk.old_start
+        elif len(places) == 1:
+            start = places[0]
+        else:
+            return Unplaced(number, len(places))
+        new = start + shift - (hunk.new_count == 0)  # no line: the one before it is named
+        found.append(replace(hunk, old_start=start, new_start=new))
+        shift += hunk.new_count - hunk.old_count
+    return found
 
 
 def _occurrences_of_lines(source: Sequence[bytes], wanted: Sequence[bytes]) -> tuple[int, ...]:

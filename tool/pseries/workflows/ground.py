@@ -390,23 +390,18 @@ def _moved(patch: Patch, files: Mapping[str, File]) -> tuple[Patch, tuple[Proble
                 return None
             continue
         source = split_lines(files[section.old][1])
-        shift = 0
-        for number, hunk in enumerate(section.hunks, 1):
-            places = splice.occurrences(source, split_lines(hunk.before))
-            start = places[0] if len(places) == 1 else None
-            if hunk.old_start in places:
-                start = hunk.old_start
-            if start is None or not hunk.old_count:
-                return None
-            if start != hunk.old_start:
+        found = splice.placed(source, section.hunks, recorded=True)
+        if isinstance(found, splice.Unplaced):
+            return None
+        for number, (was, hunk) in enumerate(zip(section.hunks, found, strict=True), 1):
+            if hunk.old_start != was.old_start:
                 said.append(Problem(
                     f"{patch.name}:{hunk.line} {paths.display(section.path)}",
-                    f"hunk {number} stands at line {start} instead of {hunk.old_start}"
-                    f"{_where(section.old, files, start)}",
+                    f"hunk {number} stands at line {hunk.old_start} instead of {was.old_start}"
+                    f"{_where(section.old, files, hunk.old_start)}",
                 ))  # fmt: skip
-            new = start + shift + (hunk.new_count == 0) * -1
-            lines[hunk.line - 1] = _numbered(lines[hunk.line - 1], start, new)
-            shift += hunk.new_count - hunk.old_count
+            heading = lines[hunk.line - 1]
+            lines[hunk.line - 1] = _numbered(heading, hunk.old_start, hunk.new_start)
     try:
         placed = patch_files.parse(patch.name, b"".join(lines), patch.strip)
     except PatchRefused:

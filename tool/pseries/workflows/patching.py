@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pseries.model.layout import Layout
     from pseries.model.manifest import Manifest, NetChange
-    from pseries.model.patch import Hunk, Patch, Section
+    from pseries.model.patch import Patch, Section
     from pseries.model.series import Series
     from pseries.model.splice import File
 
@@ -273,21 +273,13 @@ def _moved(section: Section, files: Files, name: str, problems: list[Problem]) -
     if section.old is None or section.old not in files:
         return section
     source = split_lines(files[section.old][1])
-    hunks: list[Hunk] = []
-    shift = 0
-    for number, hunk in enumerate(section.hunks, 1):
-        places = splice.occurrences(source, split_lines(hunk.before))
-        if hunk.old_start in places:
-            start = hunk.old_start
-        elif len(places) == 1:
-            start = places[0]
-        else:
-            found = "in no place" if not places else f"in {len(places)} places"
-            where = f"{name}:{hunk.line} {paths.display(section.path)}"
-            problems.append(Problem(where, f"the lines of hunk {number} stand {found}"))
-            return replace(section, hunks=())
-        hunks.append(replace(hunk, old_start=start, new_start=start + shift))
-        shift += hunk.new_count - hunk.old_count
+    hunks = splice.placed(source, section.hunks, recorded=True)
+    if isinstance(hunks, splice.Unplaced):
+        found = f"in {hunks.places} places" if hunks.places else "in no place"
+        line = section.hunks[hunks.number - 1].line
+        where = f"{name}:{line} {paths.display(section.path)}"
+        problems.append(Problem(where, f"the lines of hunk {hunks.number} stand {found}"))
+        hunks = []
     return replace(section, hunks=tuple(hunks))
 
 
