@@ -6,7 +6,7 @@ each concrete error derives from exactly one of :class:`Refused`, :class:`NeedsY
 :class:`Drifted` and :class:`Unreachable`.
 
 The annotations of an error's class are its fields, as in a dataclass; it is none, because making
-some seventy of those takes longer than all that ``pseries status`` does (bench/status.py).
+some hundred of those takes longer than all that ``pseries status`` does (bench/status.py).
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """What a person made of a worktree: changed files, ``None`` for deleted; and what git ignores.
+    """What a person made of a worktree: changed files, ``None`` for deleted ones.
 
     ``untracked`` are new files that were not added (``git add --sparse``): they are not taken.
     """

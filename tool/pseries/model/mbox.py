@@ -110,7 +110,7 @@ def is_mailbox(data: bytes) -> bool:
 
 
 def read(message: bytes) -> Message:
-    """Return the patch that a message of :func:`split` holds.
+    """Return the patch that a message of :func:`apart` holds.
 
     An encoded mail is decoded, and of a mail that travelled only the fields that say something of
     the patch are kept; any other message stays as it is.

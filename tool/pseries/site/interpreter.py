@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pseries.site.distribution import Distribution
 
 TIMEOUT = 60.0
+"""Seconds that another interpreter may take to start; on a cold network file system it is many."""
 MOST_SAID = 64 << 20
 """Bytes that an interpreter may say, or write to any file."""
-"""Seconds that another interpreter may take to start; on a cold network file system it is many."""
 
 # Runs in whatever Python the user names, so it is kept to what Python 3.6 understands.
 _SCRIPT = """
