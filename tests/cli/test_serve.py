@@ -382,6 +382,9 @@ def test_an_interrupted_change_is_exit_3(host: Host, pseries: Run):
         (("--model", "m", "site", "--no-check"), 1, "no Python was found that site belongs to"),
         (("--model", "m", "nowhere"), 1, "nowhere cannot be used"),
         (("--modle", "m"), 2, "No such option"),
+        (("--trust-remote-code",), 2, "what is for the engine goes behind --"),
+        (("--model", "m", "--tp", "8"), 2, "-- --tp"),
+        (("-x",), 2, "-- -x"),
     ],
 )
 def test_wrong_words(host: Host, pseries: Run, words: tuple[str, ...], code: int, said: str):

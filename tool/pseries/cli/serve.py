@@ -38,7 +38,13 @@ class _WithExtra(TyperCommand):
             place = args.index("--")
             ctx.meta[_EXTRA] = tuple(args[place + 1 :])
             args = args[:place]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            said: Any = error  # typer makes no name public for this kind of usage error
+            if hasattr(said, "possibilities"):
+                said.message += f"; what is for the engine goes behind --: … -- {said.option_name}"
+            raise
 
 
 class Format(str, Enum):
