@@ -283,6 +283,28 @@ def test_a_path_to_a_series_may_be_relative(
         assert done.exit_code == 0, done.output
 
 
+@pytest.mark.parametrize("command", ["build-wheel", "build-kit"])
+@pytest.mark.parametrize("name", [(), ("eng-1.0",)])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("nope.whl", "No such file or directory: nope.whl"),
+        ("eng-1.0-py3-none-any.whl", "No such file or directory: eng-1.0-py3-none-any.whl"),
+        ("{tmp}/site", "not a plain file: {tmp}/site"),
+        ("file://{tmp}/eng-1.0-py3-none-any.whl", "No such file or directory: {tmp}/eng-1.0-py3"),
+        ("ftp://x/eng-1.0-py3-none-any.whl", "only https, http, file and paths"),
+    ],
+)
+def test_a_wheel_that_is_not_there_is_said_so(
+    bench: Bench, whole: Series, command: str, name: tuple[str, ...], given: str, said: str
+) -> None:
+    given, said = (text.format(tmp=bench.tmp) for text in (given, said))
+    done = run(bench, command, *name, "--from", given, "-o", bench.tmp / "out")
+    assert done.exit_code == 1
+    assert said in done.stderr
+    assert "→" in done.stderr
+
+
 def test_output_must_be_a_folder(bench: Bench, wheel: Path) -> None:
     done = run(bench, "build-wheel", "--from", wheel, "-o", wheel)
     assert (done.exit_code, "is a file" in done.stderr) == (2, True)

@@ -357,5 +357,24 @@ def test_an_unpacked_sdist_lands_under_the_root(
 def test_devices_and_pipes_are_not_opened(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "plain"
     folder.mkdir()
+    (folder / "a.py").touch()
     os.mkfifo(folder / "pipe")
     assert add_as_folder(store, folder).recorded.left_out == ("pipe",)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nowhere", "there is no such folder"),
+        ("file", "it is not a folder"),
+        ("empty", "it holds no file of a release"),
+    ],
+)
+def test_a_folder_that_is_none_or_empty_is_no_release(
+    store: Store, tmp_path: Path, name: str, said: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FolderRefused, match=said):
+        add_as_folder(store, tmp_path / name)
+    assert store.releases() == ()

@@ -316,6 +316,10 @@ class TestNewSeries:
         with pytest.raises(FolderRefused, match=r"is in the store from .* as 5\.0\.post99$"):
             rebasing.start(Asked("eng-1.0", "5.0", onto_path=fork), moving.location, OFFLINE)
         assert store.find("5.0") == kept
+        with pytest.raises(FolderRefused, match="there is no such folder"):
+            rebasing.start(
+                Asked("eng-1.0", "5.0", onto_path=moving.tmp / "frok"), moving.location, OFFLINE
+            )
         fine = Asked("eng-1.0", "5.0.post99", onto_path=fork)
         assert rebasing.start(fine, moving.location, OFFLINE).target == "eng-5.0.post99"
 

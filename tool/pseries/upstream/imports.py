@@ -121,9 +121,7 @@ def add_folder(
     """
     version = version_text(version)
     checked_root(root)
-    path = path.absolute()
-    if not path.is_dir():
-        raise FolderRefused(str(path), (Problem(str(path), "there is no such folder"),))
+    path = existing_folder(path)
     info = _dist_info(path, store.distribution)
     if info is not None:
         intake = _Intake(root)
@@ -137,9 +135,27 @@ def add_folder(
         found = _tracked(path, intake) if (path / ".git").exists() else _walked(path, intake)
     return store.write(
         version,
-        intake.files(found),
+        _some(intake.files(found), path),
         lambda: Origin("folder", str(path), root, left_out=intake.listed()),
     )
+
+
+def existing_folder(path: Path) -> Path:
+    """Return the absolute path of a folder; raises :class:`FolderRefused` where there is none."""
+    path = path.absolute()
+    if not path.is_dir():
+        what = "it is not a folder" if path.exists() else "there is no such folder"
+        raise FolderRefused(str(path), (Problem(str(path), what),))
+    return path
+
+
+def _some(files: Iterator[File], path: Path) -> Iterator[File]:
+    """Yield files of a folder, at least one: an empty release is a mistyped path."""
+    first = next(files, None)
+    if first is None:
+        raise FolderRefused(str(path), (Problem(str(path), "it holds no file of a release"),))
+    yield first
+    yield from files
 
 
 def _holds(file: BinaryIO, name: str, root: str) -> bool:

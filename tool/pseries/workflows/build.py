@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,6 +111,7 @@ def only_series(location: Location | None, given: str | None = None) -> str:
     known = catalog.names(location)
     fits = known
     if given is not None:
+        _given_path(given)  # before it is taken for a file of some other release
         filename = unquote(urlsplit(given).path).rpartition("/")[2]
         fits = tuple(
             name for name in known if _is_for(catalog.load_spec(name, location)[0], filename)
@@ -257,13 +260,15 @@ def sources(series: Series, given: str | None, wanted: platforms.Wanted) -> list
 
 
 def given_source(given: str, pinned: Mapping[str, ArtefactRecord]) -> Source:
-    """Return the wheel that a path or an address names, with the hash that it must have."""
+    """Return the wheel that a path or an address names, with the hash that it must have.
+
+    Raises:
+        UpstreamInvalid: the address is of no kind that is understood.
+        OSError: there is no such file, or it is none.
+    """
     parts = urlsplit(given)
-    if parts.scheme not in _SCHEMES:
-        if "://" in given:
-            reason = f"only {', '.join(_SCHEMES)} and paths are understood"
-            raise UpstreamInvalid("address", given, reason)
-        path = Path(given)
+    path = _given_path(given)
+    if path is not None and parts.scheme != "file":
         known = pinned.get(path.name)
         return Source(path.name or repr(given), known.sha256 if known else "", MANIFEST, path)
     filename = unquote(parts.path).rpartition("/")[2]
@@ -271,6 +276,20 @@ def given_source(given: str, pinned: Mapping[str, ArtefactRecord]) -> Source:
     if filename in pinned:
         return Source(filename, pinned[filename].sha256, MANIFEST, url=given)
     return Source(filename, found[1] if found else "", "the address", url=given)
+
+
+def _given_path(given: str) -> Path | None:
+    """Return the file of this machine that a path or an address names; it is looked at."""
+    parts = urlsplit(given)
+    if parts.scheme not in _SCHEMES and "://" in given:
+        reason = f"only {', '.join(_SCHEMES)} and paths are understood"
+        raise UpstreamInvalid("address", given, reason)
+    if parts.scheme in ("https", "http"):
+        return None
+    path = Path(unquote(parts.path)) if parts.scheme == "file" else Path(given)
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return path
 
 
 def download(series: Series, source: Source, network: Means) -> Path:

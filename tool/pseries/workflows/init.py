@@ -370,9 +370,7 @@ def _close(version: str, tags: Collection[str]) -> tuple[str, ...]:
 
 
 def _from_folder(wanted: Wanted, store: Store, version: str) -> tuple[Upstream, Store, Release]:
-    folder = Path(wanted.path or "").absolute()
-    if not folder.is_dir():
-        raise FolderRefused(str(folder), (Problem(str(folder), "there is no such folder"),))
+    folder = imports.existing_folder(Path(wanted.path or ""))
     root = wanted.root
     with store.lock():
         if root is None:

@@ -359,6 +359,7 @@ def _fetched(series: Series, means: Means) -> tuple[Store, Release]:
 def _add(store: Store, version: str, folder: Path, root: str) -> None:
     from pseries.upstream import imports  # noqa: PLC0415 - only for what is on no index
 
+    folder = imports.existing_folder(folder)
     with store.lock():
         found = store.find(version)
         if found is not None and found.source != "folder":  # others go by that one
