@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import venv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,11 @@ def test_import_in_json(bench: Bench, pseries: Run) -> None:
     ("init", "eng", "1.0", "--git", "/x", "--from", "/y"),
     ("capture", "eng", "."),
     ("capture", ".", "eng", "--split", "hunk"),
+    ("capture", "site", "eng", "--python", "/x"),
+    ("capture", "site"),
+    ("capture", "./nowhere"),
+    ("capture", "site", "eng", "eng"),
+    ("capture",),
 ])  # fmt: skip
 def test_usage(bench: Bench, pseries: Run, words: tuple[str, ...]) -> None:
     assert pseries(*words).code == 2
@@ -116,6 +122,8 @@ def test_usage(bench: Bench, pseries: Run, words: tuple[str, ...]) -> None:
     (("import", "in", "--into", "eng-1.0", "--after", "0009"), "'0009'", "pseries"),
     (("export", "eng-1.0", "--as", "quilt", "-o", "in"), "in is there already", "--output"),
     (("capture", "site", "eng"), "as released", "pseries status"),
+    (("capture", "eng"), "eng is not installed", "give the site-packages folder"),
+    (("capture", "eng", "--python", "/x"), "/x could not be asked", "ENV/bin/python"),
     (("capture", "site", "enq"), "enq is not installed", "site-packages"),
     (("init", "eng", "x"), "not a version", "correct it"),
 ])  # fmt: skip
@@ -167,3 +175,14 @@ def test_capture_says_what_it_found(bench: Bench, pseries: Run) -> None:
     )
     assert document["verified"] is True
     assert document["patches"][0]["files"][0]["path"] == NET
+
+
+def test_capture_finds_the_tree_of_an_interpreter(bench: Bench, pseries: Run) -> None:
+    environment = bench.tmp / "env"
+    venv.create(environment, symlinks=True, with_pip=False)
+    (site,) = environment.glob("lib/python3*/site-packages")
+    (engine.install(site) / NET).write_bytes(CHANGED[NET])
+    said = pseries("capture", "eng", "--python", environment / "bin/python", "--offline", "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["patches"][0]["files"][0]["path"] == NET
+    assert pseries("status", "--python", environment / "bin/python").code == 0

@@ -9,7 +9,15 @@ import typer
 
 from pseries.cli import render
 from pseries.cli.failures import REFUSED
-from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir, SeriesName
+from pseries.cli.options import (
+    IndexUrl,
+    Interpreter,
+    Json,
+    Offline,
+    SeriesDir,
+    SeriesName,
+    chosen_site,
+)
 
 if TYPE_CHECKING:
     from pseries.workflows.capture import Captured
@@ -87,13 +95,15 @@ def init(
 
 
 def capture(
-    site_packages: Annotated[
-        Path,
-        typer.Argument(metavar="SITE_PACKAGES", help="The edited tree, or its environment."),
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SITE_PACKAGES] DISTRIBUTION",
+            help="Installed tree, or its environment, default: the running interpreter's; and what"
+            " was edited in it, as pip calls it.",
+        ),
     ],
-    distribution: Annotated[
-        str, typer.Argument(metavar="DISTRIBUTION", help="What was edited, as pip calls it.")
-    ],
+    python: Interpreter = None,
     variant: Variant = "",
     split: Annotated[
         str, typer.Option("--split", metavar="file|none", help="A patch a file, or one in all.")
@@ -130,10 +140,10 @@ def capture(
 
     if split not in capturing.SPLITS:
         raise typer.BadParameter(f"{split!r} is none of {', '.join(capturing.SPLITS)}")
-    if not site_packages.is_dir() and Path(distribution).is_dir():
-        raise typer.BadParameter("the folder comes first: capture SITE_PACKAGES DISTRIBUTION")
+    site_packages, distribution = _edited(words)
+    site = chosen_site(site_packages, python, distribution)
     asked = capturing.Asked(
-        site_packages, distribution, variant, split, binary, _address(git), root, dry_run
+        site, distribution, variant, split, binary, _address(git), root, dry_run
     )
     with reaching(offline, index_url) as means:
         captured = capturing.capture(asked, catalog.locate(series_dir), means)
@@ -141,6 +151,23 @@ def capture(
         render.as_json(captured)
         return
     _print_captured(captured)
+
+
+def _edited(words: list[str]) -> tuple[Path | None, str]:
+    """Return the folder, if one is given, and the distribution; the folder comes first."""
+    from pseries.workflows import capture as capturing
+
+    *folders, distribution = words
+    if len(folders) > 1:
+        raise typer.BadParameter(f"one folder and one distribution, not {len(words)} words")
+    if folders:
+        if not Path(folders[0]).is_dir() and Path(distribution).is_dir():
+            raise typer.BadParameter("the folder comes first: capture SITE_PACKAGES DISTRIBUTION")
+        return Path(folders[0]), distribution
+    # A name without a slash may also be that of a package's folder below the current one.
+    if "/" in distribution or any(capturing.site_of(Path(distribution)).glob("*.dist-info")):
+        raise typer.BadParameter(f"say what was edited: capture {distribution} DISTRIBUTION")
+    return None, distribution
 
 
 def _print_captured(captured: Captured) -> None:

@@ -274,7 +274,9 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.ExportRefused: lambda _: "choose another form: quilt holds everything",
     errors.ExportInTheWay: lambda _: "choose another name with --output, or move it away",
     errors.CaptureRefused: lambda _: "see docs/exchange.md, 'A tree that somebody edited'",
-    errors.NothingToCapture: lambda _: "is this the tree that was edited? pseries status",
+    errors.NothingToCapture: lambda e: (
+        f"is this the tree that was edited? pseries status {_quoted(e.site)}"
+    ),
 }
 """What to do next, by kind of error."""
 

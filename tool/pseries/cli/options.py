@@ -76,3 +76,19 @@ IndexUrl = Annotated[
 def is_site(word: str) -> bool:
     """Whether a lone word means a folder; the folder of a series is named for the series."""
     return Path(word).is_dir() and not (Path(word) / "series.toml").exists()
+
+
+def chosen_site(site: Path | None, python: Path | None, distribution: str | None) -> Path:
+    """Return the site-packages folder that is meant.
+
+    With a distribution, the folder in which the interpreter finds it; else its ``purelib``.
+    """
+    if site is not None:
+        if python is not None:
+            raise typer.BadParameter("give SITE_PACKAGES or --python, not both")
+        return site
+    from pseries.site import interpreter
+
+    if distribution is not None:
+        return interpreter.locate(python, distribution).site
+    return interpreter.purelib(python)

@@ -15,6 +15,7 @@ from pseries.cli.options import (
     SeriesDir,
     SeriesName,
     SitePackages,
+    chosen_site,
     is_site,
 )
 
@@ -66,7 +67,7 @@ def apply(
     distribution = loaded.spec.upstream.distribution
     done = applying.apply(
         loaded,
-        _site(site_packages, python, distribution),
+        chosen_site(site_packages, python, distribution),
         relocate=relocate,
         accept_drift=accept_drift,
         check=check,
@@ -123,7 +124,7 @@ def status(
     from pseries.site.fs import SiteTree
     from pseries.workflows import status as statuses
 
-    with SiteTree(_site(site_packages, python, None)) as tree:
+    with SiteTree(chosen_site(site_packages, python, None)) as tree:
         found = statuses.status(tree)
     if json:
         render.as_json({"clean": found.clean, "site": found.site, "series": found.series})
@@ -178,7 +179,7 @@ def rollback(
 
     if site_packages is None and python is None and series is not None and is_site(series):
         site_packages, series = Path(series), None  # `pseries rollback SITE_PACKAGES`
-    site = _site(site_packages, python, None)
+    site = chosen_site(site_packages, python, None)
     try:
         done = rolling.rollback(site, series, force=force, forget=forget)
     except NotApplied as error:
@@ -214,7 +215,7 @@ def recover(
     """Finish or undo an interrupted change: all old, or all new."""
     from pseries.workflows import rollback as rolling
 
-    site = _site(site_packages, python, None)
+    site = chosen_site(site_packages, python, None)
     done = rolling.recover(site, aside=aside)
     if json:
         render.as_json(done)
@@ -226,19 +227,3 @@ def recover(
     count = f" ({len(done.paths)} files)" if done.paths else ""
     nothing = "nothing was interrupted in"
     render.line(f"{nothing} {site}" if not done.paths else f"{done.outcome.value}{count}: {site}")
-
-
-def _site(site: Path | None, python: Path | None, distribution: str | None) -> Path:
-    """Return the site-packages folder that is meant.
-
-    With a distribution, the folder in which the interpreter finds it; else its ``purelib``.
-    """
-    if site is not None:
-        if python is not None:
-            raise typer.BadParameter("give SITE_PACKAGES or --python, not both")
-        return site
-    from pseries.site import interpreter
-
-    if distribution is not None:
-        return interpreter.locate(python, distribution).site
-    return interpreter.purelib(python)
