@@ -1363,15 +1363,14 @@ class ImageRefused(Refused):
 
 
 class ImageNotBuilt(Refused):
-    """A builder did not make the image."""
+    """A builder did not make the image; what it said was told as it came."""
 
     base: str
     builder: str
-    said: tuple[str, ...]
+    status: int
 
     def __str__(self) -> str:
-        said = "".join(f"\n  {line}" for line in self.said)
-        return f"no image was built on {self.base}; the last that {self.builder} said:{said}"
+        return f"no image was built on {self.base}: {self.builder} ended with status {self.status}"
 
 
 class FileNotShown(Refused):

@@ -172,7 +172,11 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.EpochInvalid: lambda _: "unset it, or set it to seconds: git log -1 --format=%ct",
     errors.NothingToIndex: lambda _: "pseries build-wheel --output DIR, then index that folder",
     errors.FolderInTheWay: lambda _: "move it away, or choose another folder with --output",
-    errors.BuildFailed: lambda _: "see what the build printed; its requirements may not be there",
+    errors.BuildFailed: lambda e: (
+        "install it, then run it again"
+        if "is missing" in e.said
+        else "see above what the build printed; its requirements may not be there"
+    ),
     errors.SeriesAmbiguous: lambda _: "name one: pseries list",
     errors.SeriesUnclear: lambda _: "name the series: pseries list",
     errors.AlreadyForRelease: lambda _: "give another release: --to TAG",
@@ -204,7 +208,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.BuilderMissing: lambda _: "install buildah, or see what would be built: --print",
     errors.ImageRefused: lambda _: "correct it and run the command again",
     errors.ImageNotBuilt: (
-        lambda _: "see what the builder said; if the base holds another release: name its series"
+        lambda _: "see above what the builder said; if the base holds another release: name its series"
     ),
     errors.NotACheckout: lambda _: "cd into one, or make one: pseries checkout SERIES",
     errors.CheckoutInvalid: lambda _: "save your work with git, then check the series out anew",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections import deque
 from typing import TYPE_CHECKING
 
 from pseries.deploy import probe
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
 BUILDERS = ("buildah", "docker", "nerdctl")
 CONTAINERFILE = "Containerfile"
-_KEPT = 12
 _LONGEST_LINE = 64 << 10
 
 
@@ -47,9 +45,8 @@ def build(builder: str, context: Path, base: str, tag: str, tell: Callable[[str]
     Its storage, isolation and credentials are as its own configuration says.
 
     Raises:
-        ImageNotBuilt: with the last lines that it said.
+        ImageNotBuilt: it failed.
     """
-    said: deque[str] = deque(maxlen=_KEPT)
     name, *words = command(builder, context, base, tag)
     words.insert(0, probe.find(name) or name)  # never one of the current folder
     with subprocess.Popen(
@@ -59,11 +56,9 @@ def build(builder: str, context: Path, base: str, tag: str, tell: Callable[[str]
             raise AssertionError(words)
         try:
             while line := child.stdout.readline(_LONGEST_LINE):
-                said.append(line.decode("utf-8", "replace").rstrip())
-                tell(said[-1])
+                tell(line.decode("utf-8", "replace").rstrip())
         except BaseException:
             child.terminate()
             raise
     if child.returncode != 0:
-        said.append(f"(it ended with status {child.returncode})")
-        raise ImageNotBuilt(base, builder, tuple(said))
+        raise ImageNotBuilt(base, builder, child.returncode)
