@@ -290,7 +290,7 @@ def test_a_path_to_a_series_may_be_relative(
     [
         ("nope.whl", "No such file or directory: nope.whl"),
         ("eng-1.0-py3-none-any.whl", "No such file or directory: eng-1.0-py3-none-any.whl"),
-        ("{tmp}/site", "not a plain file: {tmp}/site"),
+        ("{tmp}/site", "Is a directory: {tmp}/site"),
         ("file://{tmp}/eng-1.0-py3-none-any.whl", "No such file or directory: {tmp}/eng-1.0-py3"),
         ("ftp://x/eng-1.0-py3-none-any.whl", "only https, http, file and paths"),
     ],

@@ -10,6 +10,7 @@ import typer
 
 from pseries import errors
 from pseries.cli import failures
+from pseries.model.spec import SOURCES, Upstream
 
 CATEGORIES = tuple(failures.CODES)
 CONCRETE = sorted(
@@ -92,3 +93,21 @@ def test_a_bug_is_not_hidden():
 def test_a_next_command_can_be_pasted():
     assert failures.hint_of(errors.RecoveryNeeded("/a b", ())) == "pseries recover '/a b'"
     assert failures.hint_of(errors.ManifestMissing("eng-1.0")) == "pseries lock eng-1.0"
+
+
+def test_the_command_that_fetches_a_release_fetches_what_the_series_wants():
+    upstream = Upstream("eng", "1.0", "https://h/x y.git", "v1.0", "python", SOURCES)
+    assert failures.fetch_command(upstream) == (
+        "pseries upstream fetch eng 1.0 --git 'https://h/x y.git' --root python"
+    )
+    upstream = Upstream("eng", "1.0", "", "", "", ("wheel",))
+    assert failures.fetch_command(upstream) == "pseries upstream fetch eng 1.0 --source wheel"
+    upstream = Upstream("eng", "1.0", "/x", "r1", "", ("git",))
+    assert failures.fetch_command(upstream) == (
+        "pseries upstream fetch eng 1.0 --git /x --tag r1 --source git"
+    )
+    error = errors.ReleaseNotStored("eng", "1.0", "", "", "python", ("sdist", "wheel"), ())
+    assert failures.hint_of(error) == (
+        "with the network: pseries upstream fetch eng 1.0 --root python;"
+        " or add it from a folder: pseries upstream add eng 1.0 FOLDER --root python"
+    )

@@ -15,6 +15,7 @@ from pseries.errors import (
     ArchiveRefused,
     ArtefactMismatch,
     ReleaseNotFound,
+    ReleaseNotStored,
     ReleaseUnreachable,
     UpstreamInvalid,
 )
@@ -313,8 +314,10 @@ def test_offline_forbids_the_network_and_nothing_else(
     fetching: Fetching, index: IndexServer, tmp_path: Path
 ) -> None:
     index.add("eng", NAME, WHEEL)
-    with pytest.raises(ReleaseUnreachable, match="--offline"):
-        fetching(git="https://host.example/x.git", offline=True)
+    with pytest.raises(ReleaseNotStored, match="--offline forbids") as caught:
+        fetching(git="https://u:secret@host.example/x.git", root="python", offline=True)
+    assert (caught.value.git, caught.value.root) == ("https://host.example/x.git", "python")
+    assert fetching.failed() == {}
     assert index.requests == []
     page = tmp_path / "simple" / "eng" / "index.html"
     page.parent.mkdir(parents=True)
@@ -322,6 +325,22 @@ def test_offline_forbids_the_network_and_nothing_else(
     (page.parent / NAME).write_bytes(WHEEL)
     fetching.settings = Settings(indexes=(Index(f"file://{tmp_path}/simple/"),))
     assert fetching(offline=True).source == "wheel"
+
+
+def test_an_index_that_was_not_asked_is_named_beside_one_that_has_it_not(
+    fetching: Fetching, tmp_path: Path
+) -> None:
+    (tmp_path / "simple").mkdir()
+    local, silent = f"file://{tmp_path}/simple/", "https://no-such-host.invalid/simple/"
+    fetching.settings = Settings(indexes=(Index(silent), Index(local)))
+    unasked = f"sdist: {silent}: "
+    with pytest.raises(ReleaseNotStored, match=f"{unasked}the network is forbidden.*; the index"):
+        fetching(offline=True)
+    with pytest.raises(ReleaseUnreachable, match=f"{unasked}.*; the index that answered has not"):
+        fetching()
+    fetching.settings = Settings(indexes=(Index(local),))
+    with pytest.raises(ReleaseNotFound, match="sdist: the index has not a project"):
+        fetching(offline=True)
 
 
 def test_an_archive_that_is_refused_stops_the_fetch(fetching: Fetching, index: IndexServer) -> None:

@@ -161,6 +161,9 @@ def test_offline_it_takes_what_was_downloaded(release: Release) -> None:
     shutil.rmtree(release.folder)
     release.network = Means(offline=True)
     assert release.wheels()[0].path.read_bytes() == first
+    (Store.open("eng").downloads / WHEELS[0]).unlink()
+    with pytest.raises(errors.FileNotStored, match=f"{WHEELS[0]} is not in the store, and --offline"):
+        release.wheels()
 
 
 def test_a_damaged_download_is_fetched_again(release: Release) -> None:
@@ -235,9 +238,9 @@ def test_an_address_of_another_kind_is_refused_as_such(release: Release, given: 
         release.wheels(given=given)
 
 
-@pytest.mark.parametrize("given", ["", "./"])
-def test_what_names_no_file_is_refused_by_what_was_given(release: Release, given: str) -> None:
-    with pytest.raises(errors.WrongWheel, match=repr(given)):
+@pytest.mark.parametrize("given", ["", "./", "/"])
+def test_what_names_a_folder_is_refused_as_such(release: Release, given: str) -> None:
+    with pytest.raises(IsADirectoryError):
         release.wheels(given=given)
 
 

@@ -677,7 +677,37 @@ class ReleaseUnreachable(Unreachable):
     reasons: tuple[Problem, ...]
 
     def __str__(self) -> str:
-        return f"{self.distribution} {self.version} could not be fetched:{listing(self.reasons)}"
+        what = f"{self.distribution} {self.version}".strip()
+        return f"{what} could not be fetched:{listing(self.reasons)}"
+
+
+class ReleaseNotStored(Unreachable):
+    """A release is not in the store, and the network is forbidden."""
+
+    distribution: str
+    version: str
+    git: str
+    tag: str
+    root: str
+    sources: tuple[str, ...]
+    reasons: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        what = f"{self.distribution} {self.version}"
+        return f"{_not_stored(what)}:{listing(self.reasons)}"
+
+
+class FileNotStored(Unreachable):
+    """A file of a release was not downloaded before, and the network is forbidden."""
+
+    filename: str
+
+    def __str__(self) -> str:
+        return _not_stored(self.filename)
+
+
+def _not_stored(what: str) -> str:
+    return f"{what} is not in the store, and --offline forbids to fetch it"
 
 
 class IndexUnreachable(Unreachable):

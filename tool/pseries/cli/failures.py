@@ -51,6 +51,23 @@ def _quoted(word: str) -> str:
     return shlex.quote(word)
 
 
+def fetch_command(upstream: Any) -> str:
+    """Return the command that fetches a release as a series wants it.
+
+    Args:
+        upstream: what says distribution, version, git, tag, root and sources.
+    """
+    from pseries.model.spec import SOURCES
+
+    words = ["pseries", "upstream", "fetch", upstream.distribution, upstream.version]
+    words += ["--git", upstream.git] if upstream.git else []
+    words += ["--tag", upstream.tag] if upstream.tag not in ("", f"v{upstream.version}") else []
+    words += ["--root", upstream.root] if upstream.root else []
+    if tuple(upstream.sources) != (SOURCES if upstream.git else SOURCES[1:]):
+        words += [word for source in upstream.sources for word in ("--source", source)]
+    return " ".join(map(_quoted, words))
+
+
 def hint_of(error: errors.PseriesError) -> str:
     """Return what to do next, one sentence."""
     for kind in type(error).__mro__:
@@ -150,6 +167,15 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.ReleaseUnreachable: lambda _: (
         "check the network (--offline forbids it), --index-url and proxies;"
         " or pseries upstream add … from a folder"
+    ),
+    errors.ReleaseNotStored: lambda e: (
+        f"with the network: {fetch_command(e)}; or add it from a folder: pseries upstream add"
+        f" {_quoted(e.distribution)} {_quoted(e.version)} FOLDER"
+        + (f" --root {_quoted(e.root)}" if e.root else "")
+    ),
+    errors.FileNotStored: lambda e: (
+        "run it once without --offline, which keeps the file"
+        + ("; or give it: --from WHEEL" if e.filename.endswith(".whl") else "")
     ),
     errors.IndexUnreachable: lambda _: "check the network, --index-url, proxies and credentials",
     errors.IndexInvalid: lambda _: "check --index-url and pip's configuration",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pseries.cli import progress, render, upstream
-from pseries.cli.failures import REFUSED
+from pseries.cli.failures import REFUSED, fetch_command
 from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir, SeriesName
 
 if TYPE_CHECKING:
@@ -124,10 +124,10 @@ def lint(
     loaded = catalog.load(series, catalog.locate(series_dir))
     pristine = releases.pristine_files(loaded)
     if pristine is None and not json:
-        upstream = loaded.spec.upstream
+        release = loaded.spec.upstream
         render.note(
-            f"{upstream.distribution} {upstream.version} is not in the store, so look-alike places"
-            f" were not searched: pseries upstream fetch {upstream.distribution} {upstream.version}"
+            f"{release.distribution} {release.version} is not in the store, so look-alike places"
+            f" were not searched: {fetch_command(release)}"
         )
     findings = linting.lint(loaded, pristine)
     if json:

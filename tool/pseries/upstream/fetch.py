@@ -20,6 +20,7 @@ from pseries.errors import (
     IndexUnreachable,
     Problem,
     ReleaseNotFound,
+    ReleaseNotStored,
     ReleaseUnreachable,
     UpstreamInvalid,
 )
@@ -94,6 +95,7 @@ def fetch(
 
     Raises:
         ReleaseUnreachable: a source that may have it could not be asked, and no other has it.
+        ReleaseNotStored: the same, where ``offline`` is why.
         ReleaseNotFound: no source has it.
         ArtefactMismatch: a file is not the pinned one.
         UpstreamInvalid: a name, version, address or tag has no allowed form.
@@ -169,7 +171,7 @@ class _Attempt:
         checked_root(self.wanted.root)
         failed: list[tuple[str, _NotHere]] = []
         for source in self.wanted.sources:
-            if failed:
+            if failed and not (self.offline and failed[-1][1].silent):  # the user has said so
                 self.report(SourceFailed(failed[-1][0], failed[-1][1].reason))
             try:
                 return self._from_git() if source == "git" else self._from_index(source)
@@ -180,6 +182,12 @@ class _Attempt:
         nearest = next((error.nearest for _, error in failed if error.nearest), ())
         absent = any(error.absent and not error.silent for _, error in failed)
         if any(error.silent for _, error in failed) and not absent:
+            if self.offline:
+                wanted = self.wanted
+                raise ReleaseNotStored(
+                    name, self.version, public(wanted.git), wanted.tag, wanted.root,
+                    tuple(wanted.sources), reasons,
+                )  # fmt: skip
             raise ReleaseUnreachable(name, self.version, reasons)
         raise ReleaseNotFound(name, self.version, reasons, nearest)
 
@@ -261,11 +269,16 @@ class _Attempt:
         of_kind = [file for file in files if file.artefact.kind == source]
         if not of_kind:
             silent = bool(project.silent)
+            # One that could not be asked may have it: then nobody knows that it is not there.
+            which = "the index that answered" if silent else "the index"
+            unasked = "".join(f"{each}; " for each in project.silent)
             if files:
-                raise _NotHere(f"the index has no {source} of it", silent=silent)
+                raise _NotHere(f"{unasked}{which} has no {source} of it", silent=silent)
             what = "this version" if project.files else f"a project {project.distribution!r}"
-            nearest = project.nearest(self.version)
-            raise _NotHere(f"the index has not {what}", silent=silent, absent=True, nearest=nearest)
+            raise _NotHere(
+                f"{unasked}{which} has not {what}", silent=silent, absent=True,
+                nearest=project.nearest(self.version),
+            )  # fmt: skip
         return min(of_kind, key=self._preference)
 
     def _listed(self, client: Client) -> Project:
@@ -306,7 +319,7 @@ def tags(address: str, settings: Settings, *, offline: bool = False) -> tuple[st
         with net.Session(settings, offline=offline) as session:
             reason = net.probe(session, f"{plain.rstrip('/')}/info/refs", login)
         if reason is not None:
-            raise ReleaseUnreachable(public(plain), "its tags", (Problem("git", reason),))
+            raise _tags_unreachable(plain, reason)
         login = login or net.netrc_login(plain)
     try:
         return remote_tags(
@@ -314,8 +327,11 @@ def tags(address: str, settings: Settings, *, offline: bool = False) -> tuple[st
             certificates=settings.cert or os.environ.get("REQUESTS_CA_BUNDLE", ""),
         )  # fmt: skip
     except GitFailed as error:
-        reason = _git_failure(error, "").reason
-        raise ReleaseUnreachable(public(plain), "its tags", (Problem("git", reason),)) from None
+        raise _tags_unreachable(plain, _git_failure(error, "").reason) from None
+
+
+def _tags_unreachable(address: str, reason: str) -> ReleaseUnreachable:
+    return ReleaseUnreachable(f"the tags of {public(address)}", "", (Problem("git", reason),))
 
 
 def announce(file: Listed, expected: str, report: Report) -> None:

@@ -19,6 +19,7 @@ from pseries.errors import (
     ArchiveRefused,
     ArtefactMismatch,
     EpochInvalid,
+    FileNotStored,
     NeedsBuild,
     NothingToApply,
     NoWheelFits,
@@ -26,6 +27,7 @@ from pseries.errors import (
     ReleaseUnreachable,
     SeriesAmbiguous,
     UnknownRelocation,
+    Unreachable,
     UpstreamInvalid,
     WheelInvalid,
     WrongWheel,
@@ -111,7 +113,6 @@ def only_series(location: Location | None, given: str | None = None) -> str:
     known = catalog.names(location)
     fits = known
     if given is not None:
-        _given_path(given)  # before it is taken for a file of some other release
         filename = unquote(urlsplit(given).path).rpartition("/")[2]
         fits = tuple(
             name for name in known if _is_for(catalog.load_spec(name, location)[0], filename)
@@ -264,10 +265,10 @@ def given_source(given: str, pinned: Mapping[str, ArtefactRecord]) -> Source:
 
     Raises:
         UpstreamInvalid: the address is of no kind that is understood.
-        OSError: there is no such file, or it is none.
+        OSError: there is no such file, or it is a folder.
     """
     parts = urlsplit(given)
-    path = _given_path(given)
+    path = given_path(given)
     if path is not None and parts.scheme != "file":
         known = pinned.get(path.name)
         return Source(path.name or repr(given), known.sha256 if known else "", MANIFEST, path)
@@ -278,8 +279,13 @@ def given_source(given: str, pinned: Mapping[str, ArtefactRecord]) -> Source:
     return Source(filename, found[1] if found else "", "the address", url=given)
 
 
-def _given_path(given: str) -> Path | None:
-    """Return the file of this machine that a path or an address names; it is looked at."""
+def given_path(given: str) -> Path | None:
+    """Return the file of this machine that a path or an address names; ``None`` for a remote one.
+
+    Raises:
+        UpstreamInvalid: the address is of no kind that is understood.
+        OSError: there is no such file, or it is a folder.
+    """
     parts = urlsplit(given)
     if parts.scheme not in _SCHEMES and "://" in given:
         reason = f"only {', '.join(_SCHEMES)} and paths are understood"
@@ -287,16 +293,30 @@ def _given_path(given: str) -> Path | None:
     if parts.scheme in ("https", "http"):
         return None
     path = Path(unquote(parts.path)) if parts.scheme == "file" else Path(given)
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    if stat.S_ISDIR(path.stat().st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     return path
 
 
 def download(series: Series, source: Source, network: Means) -> Path:
-    """Return a verified file: from the folder of downloads, else from the index or its address."""
+    """Return a verified file: from the folder of downloads, else from the index or its address.
+
+    Raises:
+        FileNotStored: it was not downloaded before, and the network is forbidden.
+        And what asking an index and downloading raise.
+    """
     cached = Store.open(series.spec.upstream.distribution).downloads / source.filename
     if source.sha256 and cached.is_file() and sha256_of(cached) == source.sha256:
         return cached
+    try:
+        return _downloaded(series, source, network)
+    except Unreachable as error:
+        if not network.offline:
+            raise
+        raise FileNotStored(source.filename) from error
+
+
+def _downloaded(series: Series, source: Source, network: Means) -> Path:
     from pseries.upstream import fetch, index, settings  # noqa: PLC0415 - the network libraries
     from pseries.upstream.release import Artefact  # noqa: PLC0415
 

@@ -6,7 +6,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pseries.errors import ReleaseNotFound, SeriesInvalid, SeriesUnclear, UpstreamInvalid
+from pseries.errors import (
+    Problem,
+    ReleaseNotFound,
+    SeriesInvalid,
+    SeriesUnclear,
+    UpstreamInvalid,
+)
 from pseries.model import series as series_model
 from pseries.workflows import catalog
 
@@ -101,7 +107,9 @@ def version_for(
     known = _stored(distribution) if offline else _listed(distribution, index_url)
     finals = [version for version in known if not version.is_prerelease]
     if not finals:
-        raise ReleaseNotFound(distribution, LATEST, (), ())
+        where, why = ("store", ", and --offline forbids the index") if offline else ("index", "")
+        problem = Problem(where, f"it has no final release of it{why}")
+        raise ReleaseNotFound(distribution, LATEST, (problem,), ())
     return str(max(finals))
 
 
