@@ -90,6 +90,20 @@ def test_lock_writes_once(here: Bench, pseries: Run):
     assert "written" in pseries("lock", "--offline", "eng-1.0").out
 
 
+def test_lock_in_json(here: Bench, pseries: Run):
+    manifest = here.series_dir / "eng-1.0/manifest.json"
+    for words, changed in ((("eng-1.0",), False), ((here.series_dir / "eng-1.0",), True)):
+        if changed:
+            manifest.unlink()
+        said = json.loads(pseries("lock", "--offline", "--json", *words).out)
+        assert said == {
+            "series": "eng-1.0",
+            "manifest": str(manifest),
+            "digest": json.loads(manifest.read_bytes())["digest"],
+            "changed": changed,
+        }
+
+
 def test_lock_names_every_hunk_that_does_not_fit(here: Bench, pseries: Run):
     first = here.series_dir / "eng-1.0/0001-read.patch"
     first.write_bytes(first.read_bytes().replace(b"@@ -3,7 +3,7 @@", b"@@ -4,7 +4,7 @@"))

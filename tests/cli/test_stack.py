@@ -191,7 +191,12 @@ def test_a_series_that_is_not_locked_is_not_checked_out(
     said = pseries("checkout", "eng-1.0")
     assert (said.code, "pseries lock eng-1.0" in said.err) == (1, True)
     engine.locked(folder)
-    assert pseries("checkout", "eng-1.0").code == 0
+    made = json.loads(pseries("checkout", "eng-1.0", "--json").out)
+    assert made == {
+        "series": "eng-1.0",
+        "folder": str(bench.tmp / "eng-1.0"),
+        "patches": [FIRST, SECOND, THIRD],
+    }
     said = pseries("checkout", "eng-1.0")
     assert said.code == 1
     assert "eng-1.0" in said.err
@@ -309,3 +314,10 @@ def test_import_in_a_checkout_puts_patches_above_the_top_one(
     assert pseries("new", "empty").code == 0
     said = pseries("import", "--offline", foreign)
     assert (said.code, "empty.patch" in said.err) == (1, True)
+
+
+def test_what_is_made_and_tracked_in_json(work: Path, pseries: Run):
+    assert json.loads(pseries("new", "more", "--json").out) == {"patch": "more.patch"}
+    (work / "eng/fresh.py").touch()
+    said = pseries("add", "eng/fresh.py", "--json")
+    assert json.loads(said.out) == {"files": ["eng/fresh.py"]}

@@ -81,6 +81,8 @@ def test_json(here: Bench, pseries: Run):
     pseries("apply", "eng-1.0", here.site)
     purged = json.loads(pseries("rollback", "--purge", "--json", here.site).out)["purged"]
     assert purged is not (here.site / ".pseries").exists()
+    again = json.loads(pseries("rollback", "--purge", "--json", here.site).out)
+    assert (again["series"], again["purged"]) == ("", True)
     assert json.loads(pseries("recover", "--json", here.site).out)["outcome"] == "nothing"
 
 

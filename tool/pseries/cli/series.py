@@ -147,6 +147,7 @@ def lock(
     series_dir: SeriesDir = None,
     offline: Offline = False,
     index_url: IndexUrl = None,
+    json: Json = False,
 ) -> None:
     """Write manifest.json, after an edit of patches by hand.
 
@@ -157,7 +158,7 @@ def lock(
 
     location = catalog.locate(series_dir)
     with progress.bar() as bar:
-        changed = releases.lock_folder(
+        locked = releases.lock_folder(
             series,
             location,
             offline=offline,
@@ -165,4 +166,7 @@ def lock(
             progress=bar,
             report=upstream.tell,
         )
-    render.line(f"{series}: manifest.json {'written' if changed else 'is up to date'}")
+    if json:
+        render.as_json(locked)
+        return
+    render.line(f"{series}: manifest.json {'written' if locked.changed else 'is up to date'}")

@@ -54,6 +54,7 @@ def checkout(
     series_dir: SeriesDir = None,
     offline: Offline = False,
     index_url: IndexUrl = None,
+    json: Json = False,
 ) -> None:
     """Make a git worktree of the release, a commit for each patch."""
     from pseries.cli.upstream import tell
@@ -70,6 +71,10 @@ def checkout(
         )
     where = folder or Path(loaded.name)
     stack = checking.check_out(loaded, location, store, release, where, full=full)
+    if json:
+        names = [entry.name for entry in stack.entries]
+        render.as_json({"series": loaded.name, "folder": where.absolute(), "patches": names})
+        return
     count = len(stack.entries)
     render.line(f"{where}: {count} patch{'' if count == 1 else 'es'} applied")
     begin = "" if count else "pseries new NAME, "
@@ -345,6 +350,7 @@ def new(
     subject: Annotated[
         str, typer.Option("-m", "--message", metavar="TEXT", help="Its subject.")
     ] = "",
+    json: Json = False,
 ) -> None:
     """Put a new, empty patch on top.
 
@@ -356,10 +362,15 @@ def new(
         raise typer.BadParameter("give the patch a name, or a subject with -m")
     with _opened() as work:
         made = reshape.new(work, name, _author(work), subject)
+    if json:
+        render.as_json({"patch": made})
+        return
     render.line(f"{made} is on top")
 
 
-def add(names: Annotated[list[str], typer.Argument(metavar="FILE...")]) -> None:
+def add(
+    names: Annotated[list[str], typer.Argument(metavar="FILE...")], json: Json = False
+) -> None:
     """Let the next refresh take new files.
 
     Files of the release need no adding.
@@ -369,6 +380,9 @@ def add(names: Annotated[list[str], typer.Argument(metavar="FILE...")]) -> None:
     with _opened() as work:
         shown = [stack_view.inside(work, name, Path.cwd()) for name in names]
         stack_view.track(work, shown)
+    if json:
+        render.as_json({"files": shown})
+        return
     for name in shown:
         render.line(f"{name} is tracked")
 

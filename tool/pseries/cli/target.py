@@ -185,14 +185,15 @@ def rollback(
     except NotApplied as error:
         if not purge or series is not None or error.applied:
             raise
-        rolling.purge(site)
-        render.line(f"nothing is applied to {site}, and no state folder is left there")
-        return
+        done = rolling.RolledBack("", str(site), ())
     if purge:
         rolling.purge(site)
         done = done._replace(purged=True)
     if json:
         render.as_json(done)
+        return
+    if not done.series:
+        render.line(f"nothing is applied to {site}, and no state folder is left there")
         return
     if done.recovered:
         render.note(f"an interrupted change was {done.recovered} first")

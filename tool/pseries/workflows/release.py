@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import IndexUnreachable, RangesUnsupported, ReleaseNotFound, SeriesInvalid
 from pseries.git import objects
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     from pseries.upstream.release import Artefact, Progress, Release
     from pseries.upstream.settings import Settings
     from pseries.workflows.catalog import Location
+
+
+class Locked(NamedTuple):
+    """A manifest that holds: its series and file, the series' digest, and whether it changed."""
+
+    series: str
+    manifest: str
+    digest: str
+    changed: bool
 
 
 def fetch(
@@ -91,8 +100,8 @@ def lock_folder(
     index_url: str | None = None,
     progress: Progress | None = None,
     report: Report | None = None,
-) -> bool:
-    """Make ``manifest.json`` of a series folder anew; return whether it changed.
+) -> Locked:
+    """Make ``manifest.json`` of a series folder anew.
 
     What an earlier manifest pinned of the release stays pinned; offline, what it said of the
     index is taken over.
@@ -103,7 +112,8 @@ def lock_folder(
     manifest = manifest_of(
         series, location, offline=offline, index_url=index_url, progress=progress, report=report
     )
-    return _write(Path(series.folder) / manifests.FILE, manifest)
+    path = Path(series.folder).absolute() / manifests.FILE
+    return Locked(series.name, str(path), manifest.digest, _write(path, manifest))
 
 
 def manifest_of(
