@@ -42,7 +42,7 @@ def test_the_table(here: Bench, pseries: Run):
     lines = [line.split() for line in said.out.splitlines()]
     assert ["ok", "distribution", "eng", "1.0", "in", str(here.site)] in lines
     assert "NOT MET  kernels       1.5; wanted: >=2" in said.out
-    assert "→ kernels: python -m pip install 'kernels>=2'" in said.out
+    assert "→ kernels: PYTHON -m pip install 'kernels>=2', with the PYTHON" in said.out
     assert "1 x NVIDIA \\x1b[31mH200 (compute capability 9.0, driver 570.1, 140 GiB)" in said.out
     assert "compute capability 9.0; wanted: made for card, compute capability 12.0" in said.out
     assert (

@@ -92,8 +92,10 @@ def test_required_packages(
     line = check(report, "kernels")
     assert (line.verdict, line.found, line.wanted) == (verdict, found, ">=2")
     assert report.met is (verdict is Verdict.MET)
-    expected = "" if report.met else "python -m pip install 'kernels>=2'"
-    assert line.remedy == expected
+    where = f"--target {bench.site} " if version is None else ""
+    install = f"PYTHON -m pip install {where}'kernels>=2', with the PYTHON that uses this folder"
+    assert line.remedy == ("" if report.met else install)
+    assert "--python EXE" in check(report, "python").remedy
 
 
 def test_requirements_that_do_not_count_or_cannot_be_read(bench: Bench):
@@ -186,7 +188,8 @@ def test_no_distribution_at_all(bench: Bench, wired: Series):
     empty = bench.tmp / "empty"
     empty.mkdir()
     line = check(examine(wired, empty), "distribution")
-    assert (line.verdict, line.remedy) == (Verdict.UNMET, "python -m pip install eng==1.0")
+    assert line.verdict is Verdict.UNMET
+    assert line.remedy.startswith(f"PYTHON -m pip install --target {empty} eng==1.0, ")
 
 
 def test_a_drifted_tree(bench: Bench):

@@ -104,10 +104,19 @@ class _Place(NamedTuple):
     python: Path | None
     problem: str = ""
 
-    @property
-    def pip(self) -> str:
-        """The command that installs there."""
-        return f"{shlex.quote(str(self.python or 'python'))} -m pip install"
+    def install(self, requirement: str, *, over: bool) -> str:
+        """Return the command that installs there, or all that is known of it.
+
+        Args:
+            requirement: what is to be installed.
+            over: another version is there; ``pip install --target`` would leave its metadata
+                beside the new one's.
+        """
+        wanted = shlex.quote(requirement)
+        if self.python is not None:
+            return f"{shlex.quote(str(self.python))} -m pip install {wanted}"
+        where = "" if over else f"--target {shlex.quote(str(self.site))} "
+        return f"PYTHON -m pip install {where}{wanted}, with the PYTHON that uses this folder"
 
 
 def examine(
@@ -253,7 +262,8 @@ def _distribution(
 ) -> Check:
     upstream = series.spec.upstream
     wanted = f"{upstream.distribution} {upstream.version}"
-    install = f"{place.pip} {upstream.distribution}=={upstream.version}"
+    pin = f"{upstream.distribution}=={upstream.version}"
+    install = place.install(pin, over=found is not None)
     if found is None:
         there = f"not installed in {place.site}"
         return Check("distribution", Verdict.UNMET, there, wanted, install)
@@ -277,7 +287,8 @@ def _python(place: _Place, metadata: Mapping[str, tuple[str, ...]] | None) -> Ch
     if version is None:
         reason = "no interpreter of this folder was found"
         found = reason if place.python is None else f"{place.python} does not answer"
-        return Check("python", Verdict.UNKNOWN, found, wanted)
+        remedy = "if you know it, name it instead of the folder: --python EXE"
+        return Check("python", Verdict.UNKNOWN, found, wanted, remedy)
     found = f"{version} ({place.python})"
     if not wanted:
         return Check("python", Verdict.FACT, found)
@@ -324,8 +335,7 @@ def _package(
     version = "not installed" if found is None else found[1].version
     if found is not None and _satisfies(version, requirement):
         return Check(name, Verdict.MET, version, wanted)
-    plain = f"{name}{requirement.specifier}"
-    remedy = f"{place.pip} {shlex.quote(plain)}"
+    remedy = place.install(f"{name}{requirement.specifier}", over=found is not None)
     for each in own:
         pinned = str(each.specifier)
         if distributions.normalized(each.name) == distributions.normalized(name) and pinned:
