@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support import archives
 
-from pseries.errors import StoreBusy, StoreUnreadable, UpstreamInvalid
+from pseries.errors import NoSuchRelease, StoreBusy, StoreUnreadable, UpstreamInvalid
 from pseries.git import pack
 from pseries.git.pack import File
 from pseries.upstream import store as stores
@@ -66,9 +66,44 @@ def test_a_release_can_be_replaced_and_removed(store: Store) -> None:
     assert after is not None
     assert before.tree != after.tree
     assert len(store.releases()) == 1
-    assert store.remove("1.0")
-    assert not store.remove("1.0")
+    assert store.remove("1.0") == after
     assert store.releases() == ()
+    with pytest.raises(NoSuchRelease, match="there are: none"):
+        store.remove("1.0")
+
+
+def test_what_is_to_be_removed_and_is_not_there_is_refused_with_what_is(store: Store) -> None:
+    put(store, "1.0")
+    for name, version in (("eng", "1.0.1"), ("enq", "1.0")):
+        with pytest.raises(NoSuchRelease, match=r"is not in the store; close: eng 1\.0$"):
+            Store.open(name, store.cache).remove(version)
+    with pytest.raises(NoSuchRelease, match=r"there are: eng 1\.0$"):
+        Store.open("quite-another", store.cache).remove("7")
+    assert [path.name for path in (store.cache / "upstream").glob("[!e]*")] == []
+
+
+def test_a_release_is_not_removed_beside_another_process(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, "1.0")
+    monkeypatch.setattr(stores, "_PATIENCE", 0.05)
+    waits: list[bool] = []
+    with store.lock(), pytest.raises(StoreBusy):
+        Store.open("eng", store.cache).remove("1.0", lambda: waits.append(True))
+    assert waits == [True]
+    assert store.find("1.0") is not None
+
+
+def test_what_other_releases_share_survives_a_removal(
+    store: Store, git: Callable[..., str]
+) -> None:
+    put(store, "1.0")
+    put(store, "1.1")
+    store.remove("1.0")
+    kept = store.find("1.1")
+    assert kept is not None
+    assert git(store.git_dir, "ls-tree", "-r", "--name-only", kept.tree).split() == sorted(FILES)
+    git(store.git_dir, "fsck", "--full", "--strict")
 
 
 def test_the_commit_depends_on_the_files_and_not_on_the_source(

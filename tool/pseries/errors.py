@@ -681,6 +681,20 @@ class ReleaseUnreachable(Unreachable):
         return f"{what} could not be fetched:{listing(self.reasons)}"
 
 
+class NoSuchRelease(Refused):
+    """A release that is to be taken out of the store is not in it."""
+
+    distribution: str
+    version: str
+    known: tuple[str, ...]
+    close: tuple[str, ...]
+
+    def __str__(self) -> str:
+        others = f"close: {', '.join(self.close)}" if self.close else ""
+        others = others or f"there are: {', '.join(self.known) or 'none'}"
+        return f"{self.distribution} {self.version} is not in the store; {others}"
+
+
 class ReleaseNotStored(Unreachable):
     """A release is not in the store, and the network is forbidden."""
 

@@ -168,6 +168,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
         "check the network (--offline forbids it), --index-url and proxies;"
         " or pseries upstream add … from a folder"
     ),
+    errors.NoSuchRelease: lambda _: "see what there is: pseries upstream list",
     errors.ReleaseNotStored: lambda e: (
         f"with the network: {fetch_command(e)}; or add it from a folder: pseries upstream add"
         f" {_quoted(e.distribution)} {_quoted(e.version)} FOLDER"

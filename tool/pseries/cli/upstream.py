@@ -1,4 +1,4 @@
-"""Commands about upstream releases: upstream fetch, list, add."""
+"""Commands about upstream releases: upstream fetch, list, add, remove."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ Root = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands of this family."""
     family = typer.Typer(
-        help="Fetch, list and add upstream releases in the store.",
+        help="Fetch, list, add and remove upstream releases in the store.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
     family.command()(fetch)
     family.command("list")(list_releases)
     family.command()(add)
+    family.command()(remove)
     app.add_typer(family, name="upstream")
 
 
@@ -102,7 +103,12 @@ def list_releases(
     from pseries.upstream.store import Store
 
     stores = Store.all() if distribution is None else (Store.open(distribution),)
-    _print(tuple(release for store in stores for release in store.releases()), json=json)
+    releases = tuple(release for store in stores for release in store.releases())
+    _print(releases, json=json)
+    if not releases and not json:
+        others = ", ".join(store.distribution for store in Store.all() if store.releases())
+        has = f"has no {distribution}, but: {others}" if others else "is empty"
+        render.note(f"the store {has}")
 
 
 def add(
@@ -123,9 +129,26 @@ def add(
     from pseries.upstream.store import Store
 
     store = Store.open(distribution)
-    with store.lock(lambda: render.note("another process imports into this store; waiting")):
+    with store.lock(_waiting):
         release = imports.add_folder(store, version, path, root, accept_changed=accept_changed)
     _print((release,), json=json)
+
+
+def remove(distribution: Distribution, version: Version, json: Json = False) -> None:
+    """Forget a release; what checkouts and other releases share stays."""
+    from pseries.upstream.store import Store
+
+    store = Store.open(distribution)
+    release = store.remove(version, _waiting)
+    if json:
+        render.as_json(release)
+        return
+    render.line(f"removed: {release.distribution} {release.version} ({release.origin})")
+    render.note(f"its objects stay in {store.git_dir}, its downloads in {store.downloads}")
+
+
+def _waiting() -> None:
+    render.note("another process imports into this store; waiting")
 
 
 def tell(event: Event) -> None:
@@ -156,5 +179,3 @@ def _print(releases: tuple[Release, ...], *, json: bool) -> None:
         )
         for release in releases
     )
-    if not releases:
-        render.note("the store is empty")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import platformdirs
 from packaging.version import Version
 
-from pseries.errors import StoreBusy, StoreUnreadable
+from pseries.errors import NoSuchRelease, StoreBusy, StoreUnreadable
 from pseries.git import pack
 from pseries.git.repository import Repository, Tag
 from pseries.upstream.release import (
@@ -96,13 +96,37 @@ class Store:
         tags = Repository(self.git_dir).tags(PREFIX + version_text(version))
         return self._release(tags[0]) if tags else None
 
-    def remove(self, version: str) -> bool:
-        """Forget a release; ``False`` if there is none. Its objects stay for other releases."""
-        with self.lock():
-            if self.find(version) is None:
-                return False
-            Repository(self.git_dir).delete_tag(PREFIX + version_text(version))
-            return True
+    def remove(self, version: str, waiting: Callable[[], None] | None = None) -> Release:
+        """Forget a release and return it.
+
+        Its objects stay: other releases share them, and checkouts read them from here.
+
+        Args:
+            version: its version.
+            waiting: as for :meth:`lock`.
+
+        Raises:
+            NoSuchRelease: it is not in the store.
+            StoreBusy: another process writes to the store.
+        """
+        if self.find(version) is not None:  # else not even a lock is to be left behind
+            with self.lock(waiting):
+                found = self.find(version)
+                if found is not None:
+                    Repository(self.git_dir).delete_tag(PREFIX + version_text(version))
+                    return found
+        raise self._no_such(version_text(version))
+
+    def _no_such(self, version: str) -> NoSuchRelease:
+        import difflib  # noqa: PLC0415 - only a failure pays for it
+
+        known = tuple(
+            f"{release.distribution} {release.version}"
+            for store in self.all(self.cache)
+            for release in store.releases()
+        )
+        close = tuple(difflib.get_close_matches(f"{self.distribution} {version}", known, n=5))
+        return NoSuchRelease(self.distribution, version, known, close)
 
     def write(
         self, version: str, content: Iterable[pack.File] | str, origin: Callable[[], Origin]
