@@ -13,9 +13,14 @@ from tests.site import faults
 from tests.support import engine
 
 from pseries.cli import main
+from pseries.cli.failures import hint_of
+from pseries.errors import TargetRefused
 from pseries.workflows import apply as applying
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from tests.workflows.conftest import Bench
 
     from pseries.model.series import Series
@@ -160,6 +165,41 @@ def test_wrong_input(here: Bench, pseries: Run, words: tuple[str, ...], code: in
     assert what in said.err
     assert "Traceback" not in said.err
     assert engine.snapshot(here.site) == before
+
+
+def _link(path: Path) -> None:
+    path.rename(path.with_suffix(".elsewhere"))
+    path.symlink_to(path.with_suffix(".elsewhere"))
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("make", "path", "said", "hint"),
+    [
+        (_link, "eng/core.py", "is a symbolic link", "--link-mode=copy"),
+        (_folder, "eng/core.py", "is a folder, not a file", "reinstall the package"),
+        (lambda path: path.chmod(0o4644), "eng/core.py", "is setuid", "chmod ug-s,-t {path}"),
+        (lambda path: path.symlink_to("/tmp"), ".pseries", "symbolic link", "move it away"),
+    ],
+)
+def test_what_to_do_fits_what_is_refused(
+    here: Bench, pseries: Run, make: Callable[[Path], None], path: str, said: str, hint: str
+):
+    make(here.site / path)
+    found = pseries("apply", "eng-1.0", here.site)
+    assert found.code == 1
+    assert said in found.err
+    assert hint.format(path=here.site / path) in found.err.splitlines()[-1]
+
+
+def test_what_may_not_be_read_is_a_matter_of_rights():
+    error = TargetRefused("/site", "eng/core.py", "access", "cannot be read: Permission denied")
+    assert str(error) == "/site/eng/core.py is refused: it cannot be read: Permission denied"
+    assert "run it as the owner" in hint_of(error)
 
 
 def test_without_git(here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch):

@@ -264,10 +264,14 @@ class SiteNotFound(Refused):
 
 
 class TargetRefused(Refused):
-    """Something in a target is not a plain file in plain folders, or may not be read."""
+    """Something in a target is not a plain file in plain folders, or may not be read.
+
+    ``kind`` is "link", "access" (it cannot be read), "bits" (setuid and the like) or "other".
+    """
 
     site: str
     path: str
+    kind: str
     reason: str
 
     def __str__(self) -> str:

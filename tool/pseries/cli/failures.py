@@ -84,6 +84,20 @@ _LOOK = "see that the path exists and is yours to read and write"
 _FREE = "free space there"
 _FULL = re.compile("no space left|out of disk ?space|disk quota", re.IGNORECASE)
 
+
+def _about_refused(error: errors.TargetRefused) -> str:
+    """Say what to do about something in a target, by what it is."""
+    if error.path.partition("/")[0] == ".pseries" and error.kind != "access":
+        return "pseries keeps plain files there: see what it is, and move it away"
+    if error.kind == "link":
+        return "reinstall the package with copies instead of links (uv: --link-mode=copy)"
+    if error.kind == "access":
+        return "run it as the owner of the tree, or mend its permissions"
+    if error.kind == "bits":
+        return f"if nothing needs these bits: chmod ug-s,-t {_quoted(f'{error.site}/{error.path}')}"
+    return "see who put that there, and reinstall the package"
+
+
 HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.PatchRefused: lambda _: _PATCH,
     errors.SeriesInvalid: lambda e: f"mend these, then: pseries lint {_quoted(e.series)}",
@@ -116,7 +130,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.PatchRejected: lambda _: "rebase the series, or make the patch anew on this release",
     errors.ReadingsDiffer: lambda _: _PATCH,
     errors.SiteNotFound: lambda _: "give the site-packages folder, or --python EXE",
-    errors.TargetRefused: lambda _: "reinstall the package with copies instead of links",
+    errors.TargetRefused: _about_refused,
     errors.TargetNotWritable: lambda _: (
         "run it again as the owner of the tree, or change the image that it is built from"
     ),
@@ -235,7 +249,9 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.BuilderMissing: lambda _: "install buildah, or see what would be built: --print",
     errors.ImageRefused: lambda _: "correct it and run the command again",
     errors.ImageNotBuilt: (
-        lambda _: "see above what the builder said; if the base holds another release: name its series"
+        lambda _: (
+            "see above what the builder said; if the base holds another release: name its series"
+        )
     ),
     errors.NotACheckout: lambda _: "cd into one, or make one: pseries checkout SERIES",
     errors.CheckoutInvalid: lambda _: "save your work with git, then check the series out anew",

@@ -132,9 +132,9 @@ class SiteTree:
         try:
             with self._file(path) as (fd, status):
                 if status.st_size > most:
-                    raise self._refused(path, f"is larger than {most >> 20} MiB")
+                    raise self._refused(path, "other", f"is larger than {most >> 20} MiB")
                 if stat.S_IMODE(status.st_mode) & ~_PERMISSIONS:
-                    raise self._refused(path, "is setuid, setgid or sticky")
+                    raise self._refused(path, "bits", "is setuid, setgid or sticky")
                 data = b"".join(_chunks(fd))
                 attributes = tuple(_attributes(fd))
         except FileNotFoundError:
@@ -199,7 +199,7 @@ class SiteTree:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._refused(folder, self._why(folder, error)) from error
+            raise self._unreadable(folder, error) from error
 
     def status(self, path: str) -> os.stat_result | None:
         """Return what ``lstat`` says of ``path``, ``None`` if nothing is there."""
@@ -209,7 +209,7 @@ class SiteTree:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._refused(path, self._why(path, error)) from error
+            raise self._unreadable(path, error) from error
 
     def folder_mode(self, folder: str) -> int:
         """Return the permission bits of a folder ("" is the root), 0755 if there is none."""
@@ -442,7 +442,7 @@ class SiteTree:
         """Yield a descriptor of the folder that holds ``path``, and the last name as bytes."""
         wrong = paths.problem(path)
         if wrong is not None:
-            raise self._refused(path, f"cannot be reached: {wrong}")
+            raise self._refused(path, "other", f"cannot be reached: {wrong}")
         *folders, name = paths.encode(path).split(b"/")
         fd = self._fd
         try:
@@ -463,12 +463,12 @@ class SiteTree:
             with self.descriptor(path, _FILE) as fd:
                 status = os.fstat(fd)
                 if not stat.S_ISREG(status.st_mode):
-                    raise self._refused(path, f"is {_kind(status.st_mode)}, not a file")
+                    raise self._refused(path, "other", f"is {_kind(status.st_mode)}, not a file")
                 yield fd, status
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise self._refused(path, self._why(path, error)) from error
+            raise self._unreadable(path, error) from error
 
     @contextlib.contextmanager
     def _writing(self, path: str, *answers: int) -> Iterator[None]:
@@ -481,14 +481,17 @@ class SiteTree:
         except OSError as error:
             if error.errno in answers:
                 raise
-            reason = self._why(path, error)
             if error.errno in _IN_THE_WAY:
-                raise self._refused(path, reason) from error
-            raise TargetNotWritable(str(self.root), path, reason) from error
+                raise self._unreadable(path, error) from error
+            raise TargetNotWritable(str(self.root), path, _reason(error)) from error
 
-    def _why(self, path: str, error: OSError) -> str:
-        if error.errno not in _IN_THE_WAY:
-            return _reason(error)
+    def _unreadable(self, path: str, error: OSError) -> TargetRefused:
+        """Say why ``path`` could not be opened: what is in the way, else what the system says."""
+        found = self._in_the_way(path) if error.errno in _IN_THE_WAY else None
+        kind, reason = found or ("access", f"cannot be read: {_reason(error)}")
+        return self._refused(path, kind, reason)
+
+    def _in_the_way(self, path: str) -> tuple[str, str] | None:
         parts = path.split("/")
         for depth in range(1, len(parts) + 1):
             part = "/".join(parts[:depth])
@@ -496,13 +499,13 @@ class SiteTree:
                 found = os.stat(paths.encode(part), dir_fd=self._fd, follow_symlinks=False)
                 if stat.S_ISLNK(found.st_mode):
                     where = "is" if part == path else f"lies behind {paths.display(part)},"
-                    return f"{where} a symbolic link: what it shows may be shared"
+                    return "link", f"{where} a symbolic link: what it shows may be shared"
                 if not stat.S_ISDIR(found.st_mode) and part != path:
-                    return f"lies below {paths.display(part)}, which is not a folder"
-        return _reason(error)
+                    return "other", f"lies below {paths.display(part)}, which is not a folder"
+        return None
 
-    def _refused(self, path: str, reason: str) -> TargetRefused:
-        return TargetRefused(str(self.root), path, reason)
+    def _refused(self, path: str, kind: str, reason: str) -> TargetRefused:
+        return TargetRefused(str(self.root), path, kind, reason)
 
     def _copy_attributes(self, source: str, target: int) -> Iterator[Problem]:
         """Copy extended attributes, access lists among them; yield those that do not go over."""
