@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support import engine
+from tests.workflows.conftest import CHANGED as WHOLE
 from tests.workflows.conftest import Bench
 
 from pseries.cli import main
@@ -186,3 +187,20 @@ def test_capture_finds_the_tree_of_an_interpreter(bench: Bench, pseries: Run) ->
     assert said.code == 0, said.err
     assert json.loads(said.out)["patches"][0]["files"][0]["path"] == NET
     assert pseries("status", "--python", environment / "bin/python").code == 0
+
+
+def test_a_branch_of_a_series_that_stands_on_another(
+    bench: Bench, whole: object, pseries: Run
+) -> None:
+    above = {**WHOLE, "eng/wire.py": WHOLE["eng/wire.py"].replace(b"= 5", b"= 6")}
+    bench.series(
+        {"0003-more.patch": bench.patch(WHOLE, above, "More")},
+        name="eng-1.0-more", top='after = ["eng-1.0"]',
+    )  # fmt: skip
+    said = pseries("export", "eng-1.0-more", "--as", "git-branch", "-o", "out", "--offline")
+    assert said.code == 0, said.err
+    assert engine.git(bench.tmp / "out", "show", "eng-1.0-more:eng/wire.py") == above["eng/wire.py"]
+    subjects = engine.git(
+        bench.tmp / "out", "log", "--format=%s", "pseries/eng-1.0-more..eng-1.0-more"
+    )
+    assert subjects == b"More\n"

@@ -385,9 +385,10 @@ def export(
 
     if form not in exchange.FORMS:
         raise typer.BadParameter(f"{form!r} is none of {', '.join(exchange.FORMS)}")
-    loaded = catalog.load(series, catalog.locate(series_dir))
+    location = catalog.locate(series_dir)
+    loaded = catalog.load(series, location)
     with reaching(offline, index_url) as means:
-        exported = exchange.export(loaded, form, output, means)
+        exported = exchange.export(loaded, form, output, means, location)
     if json:
         render.as_json(exported)
         return

@@ -50,7 +50,7 @@ class Exported(NamedTuple):
 
 
 def export(
-    series: Series, form: str, target: Path, means: Means, location: Location | None = None
+    series: Series, form: str, target: Path, means: Means, location: Location | None
 ) -> Exported:
     """Write a series as another tool wants it.
 
@@ -66,11 +66,12 @@ def export(
         ExportRefused: the form has no room for what the series holds.
         And what fetching a release and applying raise. Nothing is left behind.
     """
-    return FORMS[form](series, target, means, location)
+    if form == _BRANCH:
+        return _git_branch(series, target, means, location)
+    return _OF_FILES[form](series, target)
 
 
-def _quilt(series: Series, target: Path, means: Means, location: Location | None) -> Exported:
-    del means, location
+def _quilt(series: Series, target: Path) -> Exported:
     files = exchange.quilt_files(series)
     exchange.write_folder(target, files)
     notes = [
@@ -89,8 +90,7 @@ def _beyond_quilt(patch: Patch) -> str:
     return ""
 
 
-def _mbox(series: Series, target: Path, means: Means, location: Location | None) -> Exported:
-    del means, location
+def _mbox(series: Series, target: Path) -> Exported:
     data, notes = exchange.mailbox(series)
     exchange.write_mailbox(target, data)
     names = tuple(patch.name for patch in series.patches)
@@ -98,8 +98,7 @@ def _mbox(series: Series, target: Path, means: Means, location: Location | None)
     return Exported(series.name, "mbox", str(target), names, notes, usage)
 
 
-def _fromager(series: Series, target: Path, means: Means, location: Location | None) -> Exported:
-    del means, location
+def _fromager(series: Series, target: Path) -> Exported:
     name, files, notes = exchange.fromager_files(series)
     exchange.write_folder(target / name, files)
     usage = f"fromager --patches-dir {target}"
@@ -160,10 +159,11 @@ def _changes(
     return found
 
 
-FORMS: dict[str, Callable[[Series, Path, Means, Location | None], Exported]] = {
+_OF_FILES: dict[str, Callable[[Series, Path], Exported]] = {
     "quilt": _quilt,
     "mbox": _mbox,
-    "git-branch": _git_branch,
     "fromager": _fromager,
 }
+_BRANCH = "git-branch"
+FORMS = (*_OF_FILES, _BRANCH)
 """The forms there are, by the words of ``--as``."""
