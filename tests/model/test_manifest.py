@@ -102,6 +102,10 @@ def test_the_digest_is_sha256sum_of_the_documented_text():
     )
 
 
+def artefact(document):
+    return document["upstream"]["artefacts"][0]
+
+
 @pytest.mark.parametrize(
     ("change", "what"),
     [
@@ -116,6 +120,11 @@ def test_the_digest_is_sha256sum_of_the_documented_text():
         (lambda d: d["patches"][0]["files"][0].update(kind="copy"), "none of modify"),
         (lambda d: d["patches"][0]["files"][0]["hunks"][0].update(old="1"), "start and count"),
         (lambda d: d["patches"].append("x"), "a table is expected"),
+        (lambda d: artefact(d).update(filename="../../x.whl"), "'../../x.whl' is not the name of"),
+        (lambda d: artefact(d).update(filename="a/x.whl"), "it lies in a folder"),
+        (lambda d: artefact(d).update(filename=".."), "leaves the tree"),
+        (lambda d: artefact(d).update(filename="x\n.whl"), "a control character"),
+        (lambda d: artefact(d).update(kind="egg"), "'egg' is none of sdist, wheel"),
     ],
 )
 def test_it_refuses(change, what: str):

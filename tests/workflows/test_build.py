@@ -490,6 +490,12 @@ def test_the_running_interpreter_is_the_default() -> None:
     assert platforms.choose(names, platforms.Wanted()) == (names[0],)
 
 
+def test_a_name_that_is_no_wheels_fits_nothing():
+    names = ["odd.whl", "eng-x-py3-none-any.whl", "eng-1.0-py3-none-any.whl"]
+    assert platforms.choose(names[:2], platforms.Wanted()) == ()
+    assert platforms.choose(names, platforms.Wanted()) == (names[2],)
+
+
 # --- sdists -----------------------------------------------------------------------------------
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 OBJECT_ID = re.compile(r"[0-9a-f]{40}")
+SERIES_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!-]{0,254}")
+"""The name of a series where a file says it: never a path."""
 MOST_PROBLEMS = 50
 """Of one file: what is hostile must cost neither time nor screens full of text."""
 _MOST_HINTS = 20

@@ -26,6 +26,7 @@ FILE = "manifest.json"
 SCHEMA = 1
 MODES = (0o100644, 0o100755)
 KINDS = ("modify", "add", "delete", "rename")
+ARTEFACT_KINDS = ("sdist", "wheel")
 _RANGE = re.compile(r"[0-9]{1,9},[0-9]{1,9}")
 
 
@@ -283,6 +284,10 @@ def _artefact(table: Fields) -> ArtefactRecord:
         sha256=table.text("sha256", matching=SHA256, meaning="a sha256"),
         size=table.number("size"),
     )
+    if (trouble := paths.name_problem(record.filename)) is not None:
+        table.refuse("filename", f"{record.filename!r} is not the name of a file: {trouble}")
+    if record.kind not in ARTEFACT_KINDS:
+        table.refuse("kind", f"{record.kind!r} is none of {', '.join(ARTEFACT_KINDS)}")
     table.finish()
     return record
 

@@ -73,3 +73,8 @@ def problem(path: str) -> str | None:  # noqa: PLR0911 - one reason each
     if any(len(encode(part)) > LONGEST_NAME for part in parts):
         return f"a component is longer than {LONGEST_NAME} bytes"
     return None
+
+
+def name_problem(name: str) -> str | None:
+    """Say why ``name`` may not name a file in a folder that is known, or ``None`` if it may."""
+    return "it lies in a folder" if "/" in name else problem(name)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pseries.errors import RebaseNotStopped
 from pseries.model import paths
-from pseries.model.fields import OBJECT_ID, SHA256, Fields, parse_json
+from pseries.model.fields import OBJECT_ID, SERIES_NAME, SHA256, Fields, parse_json
 
 if TYPE_CHECKING:
     from pseries.errors import Problem
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 FILE = "state.json"
 SCHEMA = 1
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!-]{0,254}")
 _KINDS = re.compile(r"resolved|skipped")
 
 
@@ -217,9 +216,9 @@ def parse(data: bytes, problems: list[Problem]) -> State:
 
 def _plan(table: Fields) -> Plan:
     plan = Plan(
-        series=table.text("series", matching=_NAME, meaning="the name of a series"),
+        series=table.text("series", matching=SERIES_NAME, meaning="the name of a series"),
         digest=table.text("digest", matching=SHA256, meaning="a sha256"),
-        target=table.text("target", matching=_NAME, meaning="the name of a series"),
+        target=table.text("target", matching=SERIES_NAME, meaning="the name of a series"),
         version=table.text("version"),
         tag=table.text("tag"),
         old_tree=table.text("old_tree", matching=OBJECT_ID, meaning="an object id"),
@@ -280,8 +279,7 @@ def _creation(table: Fields) -> Creation:
 
 def _checked_name(table: Fields, key: str) -> str:
     name = table.text(key)
-    trouble = "it lies in a folder" if "/" in name else paths.problem(name)
-    if trouble is not None:
+    if (trouble := paths.name_problem(name)) is not None:
         table.refuse(key, f"{name!r} is not the name of a file: {trouble}")
     return name
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pseries.errors import Problem
 from pseries.model import paths, placeholder
-from pseries.model.fields import Fields
+from pseries.model.fields import SERIES_NAME, Fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,7 +117,7 @@ def parse(data: bytes, problems: list[Problem]) -> Spec:
     spec = Spec(
         summary=top.text("summary", matching=_ONE_LINE, meaning="one line of plain text"),
         label=top.text("label", matching=_LABEL, meaning="a PEP 440 local version label"),
-        after=top.texts("after"),
+        after=_after(top),
         upstream=_upstream(top.table("upstream")),
         packages=_packages(top.table("requires", required=False)),
         hardware=_hardware(top.table("hardware", required=False)),
@@ -128,6 +128,14 @@ def parse(data: bytes, problems: list[Problem]) -> Spec:
     )
     top.finish()
     return spec
+
+
+def _after(top: Fields) -> tuple[str, ...]:
+    names = top.texts("after")
+    for name in names:
+        if not SERIES_NAME.fullmatch(name):
+            top.refuse("after", f"{name!r} is not the name of a series")
+    return names
 
 
 def _toml(data: bytes, problems: list[Problem]) -> dict[str, Any]:

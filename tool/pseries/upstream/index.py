@@ -359,7 +359,7 @@ def _listed(page: ProjectPage | None, name: str, *, local: bool) -> Iterable[Lis
 
 
 def _plain(filename: str) -> str:
-    if "/" in filename or paths.problem(filename) is not None:
+    if paths.name_problem(filename) is not None:
         raise IndexInvalid("the index", f"{paths.display(filename)!r} is no name of a file")
     return filename
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging import tags
-from packaging.utils import parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,15 +44,18 @@ def choose(filenames: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
         return tuple(filenames)
     rank = {tag: number for number, tag in reversed(list(enumerate(_supported(wanted))))}
     best = min(
-        (
-            (rank[tag], filename)
-            for filename in filenames
-            for tag in parse_wheel_filename(filename)[3]
-            if tag in rank
-        ),
+        ((rank[tag], filename) for filename in filenames for tag in _tags(filename) if tag in rank),
         default=None,
     )
     return () if best is None else (best[1],)
+
+
+def _tags(filename: str) -> frozenset[Tag]:
+    """Return the tags in a wheel's name; none if it is no such name, which then fits nothing."""
+    try:
+        return parse_wheel_filename(filename)[3]
+    except InvalidWheelFilename:
+        return frozenset()
 
 
 def _supported(wanted: Wanted) -> Iterator[Tag]:
