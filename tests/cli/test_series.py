@@ -10,6 +10,8 @@ from tests.conftest import REPOSITORY_SERIES
 from tests.support import engine
 from tests.workflows.conftest import CHANGED
 
+from pseries.upstream import imports
+from pseries.upstream.store import Store
 from pseries.workflows import catalog
 
 if TYPE_CHECKING:
@@ -157,6 +159,26 @@ def test_lint_finds_lookalike_places(here: Bench, pseries: Run):
     assert said.code == 0
     assert "hunk 1 of eng/core.py also fits at line 3" in said.out
     assert pseries("lint", "--strict", "eng-2.0").code == 1
+
+
+def test_lint_passes_over_a_release_that_lies_under_other_paths(here: Bench, pseries: Run):
+    """The index's files land at the top where nobody says the root; the series knows it."""
+    before = {f"python/{path}": data for path, data in engine.FILES.items()}
+    after = {f"python/{path}": data for path, data in CHANGED.items()}
+    engine.make_series(
+        here.series_dir, {"1.patch": here.patch(before, after)}, name="eng-1.0-git",
+        rest='root = "python"',
+    )  # fmt: skip
+    said = pseries("lint", "eng-1.0-git")
+    assert "no such file" not in said.out
+    assert "not in the store" in said.err
+    store = Store.open("eng")
+    with store.lock():
+        imports.add_folder(store, "1.0", here.site, "python")
+    said = pseries(*said.err.split(": pseries ")[1].split()[:2], "--offline")  # what it told us
+    assert said.code == 0
+    said = pseries("lint", "--strict", "eng-1.0-git")
+    assert (said.code, said.err) == (0, "")
 
 
 def test_changed_files_are_the_ones_in_the_manifest(here: Bench):

@@ -126,8 +126,8 @@ def lint(
     if pristine is None and not json:
         release = loaded.spec.upstream
         render.note(
-            f"{release.distribution} {release.version} is not in the store, so look-alike places"
-            f" were not searched: {fetch_command(release)}"
+            f"{release.distribution} {release.version} is not in the store as the series has it,"
+            f" so look-alike places were not searched: {fetch_command(release)}"
         )
     findings = linting.lint(loaded, pristine)
     if json:

@@ -51,10 +51,9 @@ def fetch(
     """
     upstream = series.spec.upstream
     store = Store.open(upstream.distribution)
-    manifest = series.manifest
-    pins = {} if manifest is None else {a.filename: a.sha256 for a in manifest.upstream.artefacts}
-    found = store.find(upstream.version)
-    if found is not None and _fits(found, upstream.root, pins):
+    pins = _pins(series)
+    found = _stored(series, store)
+    if found is not None:
         return store, found
     # the code that reads archives takes as long to import as a small rebase to run
     from pseries.upstream import fetch as fetching  # noqa: PLC0415
@@ -72,20 +71,33 @@ def fetch(
     return store, release
 
 
-def _fits(found: Release, root: str, pins: Mapping[str, str]) -> bool:
-    """Say whether a release of the store is what a fetch would give."""
+def _pins(series: Series) -> dict[str, str]:
+    manifest = series.manifest
+    return {} if manifest is None else {a.filename: a.sha256 for a in manifest.upstream.artefacts}
+
+
+def _stored(series: Series, store: Store) -> Release | None:
+    """Return a series' release from the store if a fetch would give the same, else ``None``."""
+    upstream = series.spec.upstream
+    found = store.find(upstream.version)
+    if found is None:
+        return None
     artefact = found.artefact
-    pinned = "" if artefact is None else pins.get(artefact.filename, artefact.sha256)
-    return (artefact is None or pinned == artefact.sha256) and (
-        found.source == "git" or found.recorded.root == root
+    pinned = "" if artefact is None else _pins(series).get(artefact.filename, artefact.sha256)
+    fits = (artefact is None or pinned == artefact.sha256) and (
+        found.source == "git" or found.recorded.root == upstream.root
     )
+    return found if fits else None
 
 
 def pristine_files(series: Series) -> dict[str, File] | None:
-    """Return the files that a series touches, from the store; ``None`` if it lacks the release."""
-    upstream = series.spec.upstream
-    store = Store.open(upstream.distribution)
-    release = store.find(upstream.version)
+    """Return the files that a series touches, from the store; ``None`` if it lacks the release.
+
+    A release that is there under other paths, or is another file than the one that is pinned, is
+    not the series' release: :func:`fetch` would replace it.
+    """
+    store = Store.open(series.spec.upstream.distribution)
+    release = _stored(series, store)
     if release is None:
         return None
     with objects.scratch(store.git_dir) as borrowed:
