@@ -345,6 +345,47 @@ def test_a_relocated_wheel_is_patched_where_its_files_are(bench: Bench) -> None:
         list(build.build_wheels(series, bench.tmp, given=str(path), relocate="npu"))
 
 
+NAMES = ("ops.py", "more.py", "last.py")
+
+
+@pytest.mark.parametrize(
+    ("homes", "layout"),
+    [
+        (dict.fromkeys(NAMES, ("nvidia", "ppu")), "nvidia"),
+        (dict.fromkeys(NAMES, ("ppu",)), "ppu"),
+        (dict.fromkeys(NAMES, ("ppu", "npu")), None),
+        ({"ops.py": ("ppu",), "more.py": ("nvidia",), "last.py": ("ppu",)}, None),
+    ],
+    ids=["both", "one", "two", "most"],
+)
+def test_a_wheel_and_an_installed_tree_are_read_in_one_way(
+    bench: Bench, homes: dict[str, tuple[str, ...]], layout: str | None
+) -> None:
+    """The plain place first; a relocation only if it is the only one that has all files."""
+    rest = {path: data for path, data in engine.FILES.items() if "nvidia" not in path}
+    before = {**rest, **{f"eng/nvidia/{name}": b"M = 1\n" for name in NAMES}}
+    after = {**rest, **{f"eng/nvidia/{name}": b"M = 2\n" for name in NAMES}}
+    engine.add_release(before, bench.tmp / "two", "2.0")
+    series = bench.series(
+        {"0001-x.patch": bench.patch(before, after)}, name="eng-2.0", version="2.0",
+        rest=RELOCATE + RELOCATE.replace("ppu", "npu"),
+    )  # fmt: skip
+    there = {f"eng/{home}/{name}": b"M = 1\n" for name in NAMES for home in homes[name]}
+    path = samples.make(sample({**rest, **there}, version="2.0"), bench.tmp)
+    site = engine.install(bench.tmp / "site-two", {**rest, **there}, version="2.0")
+    if layout is None:
+        with pytest.raises(errors.DoesNotApply, match=r"eng/nvidia/ops\.py"):
+            list(build.build_wheels(series, bench.tmp / "dist", given=str(path)))
+        with pytest.raises(errors.Drifted):
+            applying.apply(series, site)
+        return
+    (built,) = build.build_wheels(series, bench.tmp / "dist", given=str(path))
+    applying.apply(series, site)
+    for name, data in there.items():
+        wanted = b"M = 2\n" if name.startswith(f"eng/{layout}/") else data
+        assert unpacked(built.path)[name] == (site / name).read_bytes() == wanted
+
+
 def test_files_that_a_wheel_does_not_carry_are_skipped_and_named(bench: Bench) -> None:
     before = {**engine.FILES, **engine.EXTRA}
     after = {

@@ -26,7 +26,6 @@ from pseries.errors import (
     Problem,
     ReleaseUnreachable,
     SeriesAmbiguous,
-    UnknownRelocation,
     Unreachable,
     UpstreamInvalid,
     WheelInvalid,
@@ -40,7 +39,7 @@ from pseries.export.wheel import Content, Wheel
 from pseries.export.zipcopy import EARLIEST
 from pseries.model import manifest as manifests
 from pseries.model import paths
-from pseries.model.layout import Layout, Placement
+from pseries.model.layout import Placement
 from pseries.model.series import sha256
 from pseries.upstream.store import Store, cache_folder
 from pseries.workflows import catalog, patching, platforms
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from pseries.export.wheel import Difference
+    from pseries.model.layout import Layout
     from pseries.model.manifest import ArtefactRecord, NetChange
     from pseries.model.series import Series
     from pseries.model.spec import Spec
@@ -394,7 +394,7 @@ def _changes(
     series: Series, wheel: Wheel, relocate: str | None
 ) -> tuple[dict[str, Content | None], PostImages, frozenset[str]]:
     """Return what a series makes of a wheel's files by installed path, and its patches' names."""
-    layout = layout_of(series, wheel, relocate)
+    layout = patching.layout_for(series, relocate, wheel.installed.__contains__)
     packages = wheel.packages
     fitted = patching.fit(series, layout, packages)
     _refuse_sources(series, wheel, layout, fitted.patches)
@@ -451,26 +451,6 @@ def _refuse_sources(
     ]
     if missing:
         raise NeedsBuild(series.name, tuple(missing))
-
-
-def layout_of(series: Series, wheel: Wheel, relocate: str | None) -> Layout:
-    """Return the layout of a wheel: plain, unless only a relocation's folder holds the files."""
-    root = series.spec.upstream.root
-    relocations = {relocation.name: relocation for relocation in series.spec.relocations}
-    if relocate is not None:
-        if relocate not in relocations:
-            raise UnknownRelocation(series.name, relocate, tuple(relocations))
-        return Layout(root, relocations[relocate])
-    needed = [
-        change.path
-        for change in manifests.net(series.locked().patches)
-        if change.before is not None
-    ]
-    layouts = [Layout(root), *(Layout(root, relocation) for relocation in relocations.values())]
-    counts = [
-        sum(layout.installed(path) in wheel.installed for path in needed) for layout in layouts
-    ]
-    return layouts[counts.index(max(counts))]
 
 
 def provenance(

@@ -20,7 +20,6 @@ from pseries.workflows import release as releases
 from pseries.workflows.build import (
     download,
     given_source,
-    layout_of,
     placed,
     source_date_epoch,
     wheel_version,
@@ -143,7 +142,7 @@ def _shipped(series: Series, given: str | None, network: Means) -> _Shipped:
 
 def _from_wheel(series: Series, path: Path, filename: str) -> _Shipped:
     with Wheel(path, filename) as wheel:
-        layout = layout_of(series, wheel, None)
+        layout = patching.layout_for(series, None, wheel.installed.__contains__)
         files = {
             canonical: (0o100644, wheel.read(wheel.installed[there]))
             for there, canonical in placed(series, layout).items()

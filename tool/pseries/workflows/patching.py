@@ -17,19 +17,19 @@ from pseries.errors import (
     PatchRefused,
     Problem,
     ReadingsDiffer,
+    UnknownRelocation,
     Unplaceable,
 )
 from pseries.git import objects
 from pseries.model import manifest as manifests
 from pseries.model import patch as patch_files
 from pseries.model import paths, splice, symbols
-from pseries.model.layout import Placement
+from pseries.model.layout import Layout, Placement
 from pseries.model.lines import split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from pseries.model.layout import Layout
     from pseries.model.manifest import Manifest, NetChange
     from pseries.model.patch import Patch, Section
     from pseries.model.series import Series
@@ -53,6 +53,52 @@ class PostImages(NamedTuple):
 
     files: Mapping[str, File | None]
     skipped: tuple[Problem, ...]
+
+
+def layout_for(series: Series, relocate: str | None, holds: Callable[[str], bool]) -> Layout:
+    """Return the layout of a tree or a wheel.
+
+    It is the plain one, unless only one relocation's has every pre-image that a relocation moves.
+
+    Args:
+        series: a locked series.
+        relocate: name of the relocation to use; ``None`` to find out.
+        holds: says whether a file is there, by its installed path.
+
+    Raises:
+        UnknownRelocation: there is no such relocation.
+    """
+    root = series.spec.upstream.root
+    layouts = {each.name: Layout(root, each) for each in series.spec.relocations}
+    if relocate is not None:
+        if relocate not in layouts:
+            raise UnknownRelocation(series.name, relocate, tuple(layouts))
+        return layouts[relocate]
+    wanted = _relocatable(series)
+
+    def has_all(layout: Layout) -> bool:
+        places = map(layout.installed, wanted)
+        return all(place is not None and holds(place) for place in places)
+
+    plain = Layout(root)
+    if has_all(plain):
+        return plain
+    fitting = [layout for layout in layouts.values() if has_all(layout)]
+    return fitting[0] if len(fitting) == 1 else plain
+
+
+def _relocatable(series: Series) -> list[str]:
+    """Return the paths that a relocation may move and that must be there before the series."""
+    created: set[str] = set()
+    needed = []
+    for patch in series.locked().patches:
+        for file in patch.files:
+            source = file.source or file.path
+            if file.before is not None and source not in created:
+                needed.append(source)
+            created.add(file.path)
+    moved = tuple(f"{each.source}/" for each in series.spec.relocations)
+    return [path for path in needed if path.startswith(moved)]
 
 
 def fit(series: Series, layout: Layout, packages: Collection[str]) -> Fitted:

@@ -12,20 +12,18 @@ from pseries.errors import (
     Overlap,
     Problem,
     SeriesInvalid,
-    UnknownRelocation,
     WrongRelease,
 )
 from pseries.model import paths
-from pseries.model.layout import Layout
 from pseries.site import distribution as distributions
 from pseries.workflows import patching, status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
+    from pseries.model.layout import Layout
     from pseries.model.manifest import FileImage, NetChange
     from pseries.model.series import Series
-    from pseries.model.spec import Relocation
     from pseries.site.distribution import Distribution
     from pseries.site.fs import FileState, SiteTree
     from pseries.site.receipt import Receipt, State
@@ -128,8 +126,7 @@ def survey(
         WrongRelease: another version is installed.
         ForeignFile: a file belongs to another distribution as well.
         Overlap, MissingBeneath, OtherDigest: it does not go with what is applied already.
-        UnknownRelocation: there is no such relocation.
-        And what finding the distribution and fitting the series raise.
+        And what finding the distribution, choosing its layout and fitting the series raise.
     """
     manifest = series.locked()
     wanted = series.spec.upstream
@@ -146,7 +143,7 @@ def survey(
             series.name, wanted.distribution, wanted.version, installed.version, fits
         )
     packages = _packages(installed)
-    layout = _layout(series, tree, relocate)
+    layout = patching.layout_for(series, relocate, lambda path: tree.status(path) is not None)
     fitted = patching.fit(series, layout, packages)
     places = {
         canonical: installed_path
@@ -233,47 +230,6 @@ def _refuse_shared(series: Series, places: Mapping[str, str]) -> None:
     )
     if problems:
         raise SeriesInvalid(series.name, problems)
-
-
-def _layout(series: Series, tree: SiteTree, relocate: str | None) -> Layout:
-    root = series.spec.upstream.root
-    relocations = {relocation.name: relocation for relocation in series.spec.relocations}
-    if relocate is not None:
-        if relocate not in relocations:
-            raise UnknownRelocation(series.name, relocate, tuple(relocations))
-        return Layout(root, relocations[relocate])
-    plain = Layout(root)
-    wanted = _pre_images(series)
-    if _holds(tree, plain, wanted):
-        return plain
-    fitting = [
-        layout
-        for relocation in relocations.values()
-        if _holds(tree, layout := Layout(root, relocation), wanted)
-    ]
-    return fitting[0] if len(fitting) == 1 else plain
-
-
-def _pre_images(series: Series) -> list[str]:
-    """Return the paths that a relocation may move and that must be there before the series."""
-    created: set[str] = set()
-    needed = []
-    for patch in series.locked().patches:
-        for file in patch.files:
-            source = file.source or file.path
-            if file.before is not None and source not in created:
-                needed.append(source)
-            created.add(file.path)
-    return [path for path in needed if any(_moves(r, path) for r in series.spec.relocations)]
-
-
-def _moves(relocation: Relocation, path: str) -> bool:
-    return path.startswith(f"{relocation.source}/")
-
-
-def _holds(tree: SiteTree, layout: Layout, wanted: Collection[str]) -> bool:
-    places = (layout.installed(path) for path in wanted)
-    return all(place is not None and tree.status(place) is not None for place in places)
 
 
 def _surveyed(
