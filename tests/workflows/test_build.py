@@ -17,6 +17,7 @@ import pytest
 from packaging import tags
 from tests.export import samples
 from tests.support import engine
+from tests.support.index_server import serving
 from tests.workflows.conftest import CHANGED
 
 from pseries import errors
@@ -648,6 +649,36 @@ def test_a_kit_does_what_apply_does(release: Release, kit_source: str | None) ->
     assert applying.apply(release.series, site).action is applying.Action.ALREADY
     assert kit_run(built.folder, "rollback", site).returncode == 0
     assert engine.snapshot(site) == before
+
+
+def test_a_kit_is_made_of_an_index_that_sends_whole_files_only(release: Release) -> None:
+    usual = build_kit.build_kit(release.series, release.out, network=release.network)
+    with serving() as index:
+        index.ranges = False
+        for name in WHEELS:
+            index.add("eng", name, (release.folder / name).read_bytes())
+        told: list[object] = []
+        network = Means(index_url=index.simple, report=told.append)
+        built = build_kit.build_kit(release.series, release.bench.tmp / "two", network=network)
+    assert built.archive.read_bytes() == usual.archive.read_bytes()
+    assert told == []
+
+
+def test_a_kit_looks_on_the_index_where_the_files_are_too(bench: Bench) -> None:
+    after = {**engine.FILES, "eng/nvidia/ops.py": CHANGED["eng/nvidia/ops.py"]}
+    series = bench.series(
+        {"0001-x.patch": bench.patch(dict(engine.FILES), after)}, rest=RELOCATE
+    )  # fmt: skip
+    release = Release(bench, series, {}, wheels=(FOREIGN,))
+    moved = {path.replace("/nvidia/", "/ppu/"): data for path, data in engine.FILES.items()}
+    tag = FOREIGN.removeprefix("eng-1.0-").removesuffix(".whl")
+    wheel = samples.make(sample(moved, tag=tag), bench.tmp / "vendor")
+    with serving() as index:
+        index.add("eng", FOREIGN, wheel.read_bytes())
+        built = build_kit.build_kit(
+            release.series, release.out, network=Means(index_url=index.simple)
+        )
+    assert built.layouts == ("", "ppu")
 
 
 def test_the_diff_of_a_kit_applies_to_the_originals(release: Release) -> None:

@@ -47,7 +47,7 @@ from pseries.upstream.member import CHUNK, LIMITS, MEBIBYTE
 from pseries.upstream.release import Artefact, distribution_name, public, version_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from pseries.upstream.release import Kind, Progress
@@ -231,6 +231,28 @@ class Client:
             ArchiveRefused: what it sends is not a wheel that can be read.
         """
         return RemoteWheel(file, self.session)
+
+    def members(
+        self, file: Listed, choose: Callable[[frozenset[str]], Iterable[str]]
+    ) -> tuple[dict[str, bytes], frozenset[str]] | None:
+        """Read some members of a wheel without the rest of it.
+
+        Args:
+            file: the wheel, as the index lists it.
+            choose: is given the names of all members and returns those to read.
+
+        Returns:
+            The members that there are, and the names of all; ``None`` if its server sends whole
+            files only.
+
+        Raises:
+            IndexUnreachable, ArchiveRefused: as :meth:`wheel` and :meth:`RemoteWheel.read`.
+        """
+        try:
+            with self.wheel(file) as remote:
+                return remote.read(choose(remote.names)), remote.names
+        except RangesUnsupported:
+            return None
 
 
 class RemoteWheel:

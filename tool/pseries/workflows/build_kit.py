@@ -18,6 +18,8 @@ from pseries.upstream.store import Store
 from pseries.workflows import patching
 from pseries.workflows import release as releases
 from pseries.workflows.build import (
+    MANIFEST,
+    Source,
     download,
     given_source,
     placed,
@@ -27,7 +29,7 @@ from pseries.workflows.build import (
 from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from pseries.errors import Problem
@@ -121,28 +123,26 @@ class _Shipped:
 
 def _shipped(series: Series, given: str | None, network: Means) -> _Shipped:
     upstream = series.spec.upstream
+    pinned = {each.filename: each for each in series.locked().upstream.artefacts}
     if given is not None:
-        source = given_source(
-            given, {each.filename: each for each in series.locked().upstream.artefacts}
-        )
+        source = given_source(given, pinned)
         wheel_version(series, source.filename)
         path = source.path or download(series, source, network)
         return _from_wheel(series, path, source.filename)
     downloads = Store.open(upstream.distribution).downloads
-    names = sorted(
-        each.filename for each in series.locked().upstream.artefacts if each.kind == "wheel"
-    )
+    names = sorted(name for name, each in pinned.items() if each.kind == "wheel")
     for name in names:
         if (downloads / name).is_file():
             return _from_wheel(series, downloads / name, name)
     if names and not network.offline:
-        return _from_index(series, names[0], network)
+        source = Source(names[0], pinned[names[0]].sha256, MANIFEST)
+        return _from_index(series, source, network)
     return _from_store(series, network)
 
 
 def _from_wheel(series: Series, path: Path, filename: str) -> _Shipped:
     with Wheel(path, filename) as wheel:
-        layout = patching.layout_for(series, None, wheel.installed.__contains__)
+        layout = _layout_of(series, wheel.installed)
         files = {
             canonical: (0o100644, wheel.read(wheel.installed[there]))
             for there, canonical in placed(series, layout).items()
@@ -151,25 +151,35 @@ def _from_wheel(series: Series, path: Path, filename: str) -> _Shipped:
         return _Shipped(layout, files, wheel.packages)
 
 
-def _from_index(series: Series, filename: str, network: Means) -> _Shipped:
-    """Read the members from a wheel on the index; the manifest's hashes vouch for them."""
+def _layout_of(series: Series, installed: Collection[str]) -> Layout:
+    return patching.layout_for(series, None, installed.__contains__)
+
+
+def _from_index(series: Series, source: Source, network: Means) -> _Shipped:
+    """Read the members from a wheel on the index; the manifest's hashes vouch for them.
+
+    The whole wheel is downloaded where its server sends no less.
+    """
     from pseries.upstream import fetch, index, settings  # noqa: PLC0415 - the network libraries
 
     upstream = series.spec.upstream
-    layout = Layout(upstream.root)
-    members_of = placed(series, layout)
     with index.Client(settings.configured(network.index_url or "")) as client:
         listed = {
             file.artefact.filename: file
             for file in client.project(upstream.distribution).release(upstream.version)
         }
-        if filename not in listed:
+        if source.filename not in listed:
             return _from_store(series, network)
-        if network.report is not None:
-            fetch.announce(listed[filename], "", network.report)
-        with client.wheel(listed[filename]) as remote:
-            members = remote.read(sorted(remote.names & members_of.keys()))
-            tops = {name.partition("/")[0] for name in remote.names}
+        wheel = listed[source.filename]
+        read = client.members(wheel, lambda names: placed(series, _layout_of(series, names)))
+    if read is None:
+        return _from_wheel(series, download(series, source, network), source.filename)
+    if network.report is not None:
+        fetch.announce(wheel, "", network.report)
+    members, names = read
+    layout = _layout_of(series, names)
+    members_of = placed(series, layout)
+    tops = {name.partition("/")[0] for name in names}
     packages = frozenset(top for top in tops if not top.endswith((".dist-info", ".data")))
     files = {members_of[name]: (0o100644, data) for name, data in members.items()}
     return _Shipped(layout, files, packages)

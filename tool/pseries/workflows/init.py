@@ -18,7 +18,6 @@ from pseries.errors import (
     IndexInvalid,
     IndexUnreachable,
     Problem,
-    RangesUnsupported,
     ReleaseNotFound,
     ReleaseUnreachable,
     TagUnclear,
@@ -283,12 +282,18 @@ class _Listing(NamedTuple):
         if smallest is None:
             return [], ""
         try:
-            with client.wheel(smallest) as wheel:
-                said = next(name for name in wheel.names if name.endswith(".dist-info/METADATA"))
-                metadata = wheel.read([said])[said].decode("utf-8", "replace")
-                return sorted(wheel.names), metadata
-        except (RangesUnsupported, ArchiveRefused, StopIteration):
+            read = client.members(smallest, _metadata)
+        except ArchiveRefused:
             return [], ""
+        members, names = ({}, frozenset()) if read is None else read
+        metadata = next(iter(members.values()), None)
+        return (
+            ([], "") if metadata is None else (sorted(names), metadata.decode("utf-8", "replace"))
+        )
+
+
+def _metadata(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.endswith(".dist-info/METADATA")][:1]
 
 
 def _from_index(

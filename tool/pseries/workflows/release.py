@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.errors import IndexUnreachable, RangesUnsupported, ReleaseNotFound, SeriesInvalid
+from pseries.errors import IndexUnreachable, ReleaseNotFound, SeriesInvalid
 from pseries.git import objects
 from pseries.model import manifest as manifests
 from pseries.model.layout import Layout
@@ -229,13 +229,10 @@ def _shipped(
     with indexes.Client(settings) as client:
         files = client.project(upstream.distribution).release(upstream.version)
         wheel = next(file for file in files if file.artefact.kind == "wheel")
-        try:
-            with client.wheel(wheel) as remote:
-                there = sorted(remote.names & wanted.keys())
-                members = remote.read(there)
-        except RangesUnsupported:
-            return {}
-    return {wheel.artefact.filename: {wanted[name]: data for name, data in members.items()}}
+        read = client.members(wheel, lambda names: sorted(names & wanted.keys()))
+    if read is None:
+        return {}
+    return {wheel.artefact.filename: {wanted[name]: data for name, data in read[0].items()}}
 
 
 def _write(path: Path, manifest: Manifest) -> bool:
