@@ -163,7 +163,7 @@ def test_offline_it_takes_what_was_downloaded(release: Release) -> None:
     release.network = Means(offline=True)
     assert release.wheels()[0].path.read_bytes() == first
     (Store.open("eng").downloads / WHEELS[0]).unlink()
-    with pytest.raises(errors.FileNotStored, match=f"{WHEELS[0]} is not in the store, and --offline"):
+    with pytest.raises(errors.FileNotStored, match="is not in the store, and --offline"):
         release.wheels()
 
 

@@ -12,7 +12,6 @@ from packaging.version import Version
 
 from pseries.errors import (
     ArchiveRefused,
-    FolderRefused,
     GitFailed,
     GitLimit,
     IndexInvalid,
