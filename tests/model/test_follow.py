@@ -104,6 +104,18 @@ def test_a_conflict_in_the_new_home_is_shown_there():
     assert found[1].conflict is not None
     assert found[1].conflict.startswith(b"import math\n")
     assert b"<<<<<<<" in found[1].conflict
+    said = [what for hunk in found[1].hunks for what in hunk.evidence]
+    assert "both changed line 9 of home.py:" in said  # of the file, not of the function
+
+
+def test_a_change_in_the_new_home_is_told_with_the_lines_of_both_files():
+    home = HOME.replace("total = tensor.sum()", "total = tensor.mean()")
+    theirs = BASE.replace("tensor.shape[0]", "tensor.shape[-2]")
+    found = followed(WITHOUT, theirs, home=home)
+    assert found is not None
+    (hunk,) = found[1].hunks
+    assert (hunk.old_line, hunk.new_line) == (9, 7)
+    assert "from m.py:9 to home.py:7" in hunk.evidence
 
 
 def test_a_look_alike_that_was_always_there_is_no_home():

@@ -405,3 +405,16 @@ class TestFollowed:
         else:
             text = project.patched("eng-2.0", ["eng/disk.py"])["eng/disk.py"]
             assert b"handle.writelines(data + data)" in text
+
+    def test_what_stays_of_a_renamed_file_is_taken_in_its_new_name(self, project: Project) -> None:
+        mine = changed(
+            OLD, "eng/core.py", READ, (b'"""Save it."""', b'"""Save it."""\n    assert path')
+        )
+        new = {path: data for path, data in OLD.items() if path != "eng/core.py"}
+        new |= {"eng/kernel.py": self.REST, "eng/disk.py": b"import os\n\n\n" + self.MOVED}
+        outcome = only(rebased(project, OLD, mine, new))
+        assert (outcome.verdict, outcome.fate) == (Verdict.FOLLOWED, Fate.KEPT)
+        assert [file.new_path for file in outcome.files] == ["eng/kernel.py", "eng/disk.py"]
+        text = project.patched("eng-2.0", ["eng/kernel.py", "eng/disk.py"])
+        assert READ[1] in text["eng/kernel.py"]
+        assert b"    assert path\n" in text["eng/disk.py"]

@@ -27,7 +27,8 @@ class Case:
     """The three sides of one file, the ways to read them, and what they are called.
 
     ``spans`` are the lines of the base that each hunk is about; ``renamed`` are the places that
-    upstream renamed, as far as that can be shown.
+    upstream renamed, as far as that can be shown. ``above`` are the lines above the texts in the
+    old and in the new file, where they are pieces of those.
     """
 
     path: str
@@ -40,11 +41,20 @@ class Case:
     spans: tuple[Span, ...]
     readings: tuple[Reading, ...]
     renamed: Mapping[str, str]
+    above: tuple[int, int] = (0, 0)
 
     @property
     def shown(self) -> str:
         """The path in the new release, as text that can be printed."""
         return paths.display(self.new_path)
+
+    def old_line(self, at: int) -> int:
+        """Return the number, in the old file, of a line of the base."""
+        return at + 1 + self.above[0]
+
+    def new_line(self, at: int) -> int:
+        """Return the number, in the new file, of a line of ours."""
+        return at + 1 + self.above[1]
 
     def now(self, place: str) -> str:
         """Return what a place of the old release is called in the new one."""

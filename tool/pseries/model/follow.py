@@ -68,6 +68,7 @@ class _Move:
     """What all moved scopes of a file have in common."""
 
     path: str
+    new_path: str
     old: Source
     patched: Source
     labels: Labels
@@ -103,6 +104,7 @@ def follow(
     theirs: bytes,
     candidates: Mapping[str, Candidate],
     *,
+    new_path: str | None = None,
     labels: Labels | None = None,
     hunks: Sequence[Hunk] = (),
 ) -> tuple[FileVerdict, ...] | None:
@@ -117,6 +119,7 @@ def follow(
         ours: the file in the new release, ``None`` if it is gone.
         theirs: the file as the patch leaves it.
         candidates: files of the new release that match a pattern of :func:`wanted`, by path.
+        new_path: where the file is in the new release, if upstream renamed it.
         labels: what the three sides are called.
         hunks: the patch's hunks for this file, for their numbers.
 
@@ -124,15 +127,17 @@ def follow(
         A verdict on each file concerned: first the file itself, with what of the patch stays
         there, then the new homes.
     """
+    here = new_path or path
     labels = labels or Labels()
     old, new, patched = (source.read(side or b"", python=True) for side in (base, ours, theirs))
-    if not source.is_python(path) or None in (old.outline, new.outline, patched.outline):
+    python = source.is_python(path) and source.is_python(here)
+    if not python or None in (old.outline, new.outline, patched.outline):
         return None
     edits = _edits(old, patched)
     moves: dict[_Home, list[Edit]] = {}
     rest: list[Edit] = []
     for edit in edits:
-        home = _home(path, edit, (old, new, patched), candidates)
+        home = _home(here, edit, (old, new, patched), candidates)
         if home is None:
             rest.append(edit)
         else:
@@ -142,21 +147,21 @@ def follow(
     spans = [
         (hunk.first_old - 1, hunk.first_old - 1 + hunk.old_count) for hunk in hunks
     ] or reading.hunk_spans(edits)
-    texts = {home.path: candidates[home.path].new for home in moves if home.path != path}
-    texts[path] = ours or b""
-    move = _Move(path, old, patched, labels, spans)
-    here = _stay(move, ours, rest)
-    verdicts = {path: _renumbered(here, spans, 0, 0)}
-    if here.data is not None:
-        texts[path] = here.data
+    texts = {home.path: candidates[home.path].new for home in moves if home.path != here}
+    texts[here] = ours or b""
+    move = _Move(path, here, old, patched, labels, spans)
+    stays = _stay(move, ours, rest)
+    verdicts = {here: _renumbered(stays, spans)}
+    if stays.data is not None:
+        texts[here] = stays.data
     for home in sorted(moves, key=lambda one: (one.path, -one.new.first)):
         said = _carry(move, home, texts[home.path])
         if said.data is not None:
             texts[home.path] = said.data
         verdicts[home.path] = _joined(verdicts.get(home.path), said)
     if ours is None and not rest:
-        verdicts[path] = replace(verdicts[path], data=None)
-    return tuple(verdicts[one] for one in [path, *(other for other in verdicts if other != path)])
+        verdicts[here] = replace(verdicts[here], data=None)
+    return tuple(verdicts[one] for one in [here, *(other for other in verdicts if other != here)])
 
 
 # --- where things are -------------------------------------------------------------------------
@@ -254,14 +259,17 @@ def _likeness(old: Source, was: Scope, new: Source, now: Scope) -> float:
 def _stay(move: _Move, ours: bytes | None, rest: list[Edit]) -> FileVerdict:
     """Judge what is not followed."""
     if not rest:
-        return FileVerdict(move.path, move.path, Verdict.CLEAN, ours or b"")
+        return FileVerdict(move.path, move.new_path, Verdict.CLEAN, ours or b"")
     lines: list[bytes] = []
     done = 0
     for edit in rest:
         lines += [*move.old.lines[done : edit.old[0]], *move.patched.lines[slice(*edit.new)]]
         done = edit.old[1]
     theirs = b"".join([*lines, *move.old.lines[done:]])
-    return judge(move.path, move.old.data, ours, theirs, merged=None, labels=move.labels)
+    return judge(
+        move.path, move.old.data, ours, theirs,
+        merged=None, new_path=move.new_path, labels=move.labels,
+    )  # fmt: skip
 
 
 def _carry(move: _Move, home: _Home, text: bytes) -> FileVerdict:
@@ -285,7 +293,11 @@ def _carry(move: _Move, home: _Home, text: bytes) -> FileVerdict:
         for side, scope in ((move.old, home.old), (there, now), (move.patched, new))
     ]
     base, ours, theirs = (b"".join(around + piece) for piece in pieces)
-    said = judge(home.path, base, ours, theirs, merged=None, labels=move.labels)
+    above = home.old.first - 1 - len(around), now.first - 1 - len(around)
+    said = judge(
+        move.path, base, ours, theirs,
+        merged=None, new_path=home.path, labels=move.labels, above=above,
+    )  # fmt: skip
 
     def embedded(piece: bytes) -> bytes:
         inner = split_lines(piece)[len(around) :]
@@ -302,10 +314,7 @@ def _carry(move: _Move, home: _Home, text: bytes) -> FileVerdict:
             marked = conflict.marked(pieces[0], pieces[1], pieces[2], move.labels)
             data, text_shown = None, embedded(b"".join([*around, *marked]))
             said = replace(said, verdict=Verdict.CONFLICT)
-    numbered = _renumbered(
-        said, move.spans, home.old.first - 1 - len(around), now.first - 1 - len(around)
-    )
-    hunks = tuple(_followed(hunk, why) for hunk in numbered.hunks)
+    hunks = tuple(_followed(hunk, why) for hunk in _renumbered(said, move.spans).hunks)
     verdict = said.verdict if data is None else overall(hunk.verdict for hunk in hunks)
     return FileVerdict(move.path, home.path, verdict, data, hunks, text_shown, (why,))
 
@@ -316,20 +325,15 @@ def _followed(hunk: HunkVerdict, why: str) -> HunkVerdict:
     return replace(hunk, verdict=verdict, evidence=(why, *hunk.evidence))
 
 
-def _renumbered(
-    said: FileVerdict, spans: Sequence[Span], old_shift: int, new_shift: int
-) -> FileVerdict:
-    """Return a verdict on a piece with the lines and hunk numbers of the whole."""
-    hunks = []
-    for hunk in said.hunks:
-        line = hunk.old_line + old_shift
-        new_line = None if hunk.new_line is None else hunk.new_line + new_shift
-        number = min(
-            range(len(spans)),
-            key=lambda at: max(spans[at][0] + 1 - line, line - spans[at][1], 0),
-        )
-        hunks.append(replace(hunk, number=number + 1, old_line=line, new_line=new_line))
-    return replace(said, hunks=tuple(hunks))
+def _renumbered(said: FileVerdict, spans: Sequence[Span]) -> FileVerdict:
+    """Return a verdict on a piece with the hunk numbers of the whole."""
+
+    def number(line: int) -> int:
+        away = [max(low + 1 - line, line - high, 0) for low, high in spans]
+        return away.index(min(away)) + 1
+
+    hunks = tuple(replace(hunk, number=number(hunk.old_line)) for hunk in said.hunks)
+    return replace(said, hunks=hunks)
 
 
 def _joined(one: FileVerdict | None, other: FileVerdict) -> FileVerdict:

@@ -51,7 +51,7 @@ def identical(
     case: Case, reading: Reading, region: Region, hunks: frozenset[int], *, certain: bool
 ) -> Finding:
     """Judge a region that both sides made the same; ``certain`` if all readings say so."""
-    finding = Finding(reading, region, hunks, Verdict.MERGED, line=region.ours[0] + 1)
+    finding = Finding(reading, region, hunks, Verdict.MERGED, line=case.new_line(region.ours[0]))
     telling = any(map(align.solid, case.theirs.lines[slice(*region.theirs)]))
     if not certain and not telling:
         return stopped(finding, "upstream changed it the same way, here or at a look-alike place")
@@ -84,7 +84,7 @@ def contained(
         found.append(span)
     whole = found[0][0], found[-1][1]
     evidence = where(case, whole), conflict.shown(case, region)
-    return replace(finding, line=whole[0] + 1, evidence=evidence)
+    return replace(finding, line=case.new_line(whole[0]), evidence=evidence)
 
 
 def by_git(case: Case, finding: Finding) -> Finding:
@@ -147,10 +147,10 @@ def where(case: Case, span: Span) -> str:
     """Say where upstream holds a change."""
     low, high = span
     if low == high:
-        return f"upstream removed the same lines, before line {low + 1} of {case.shown}"
+        return f"upstream removed the same lines, before line {case.new_line(low)} of {case.shown}"
     if high - low == 1:
-        return f"upstream line {high} of {case.shown} holds it"
-    return f"upstream lines {low + 1}-{high} of {case.shown} hold it"
+        return f"upstream line {case.new_line(low)} of {case.shown} holds it"
+    return f"upstream lines {case.new_line(low)}-{case.new_line(high - 1)} of {case.shown} hold it"
 
 
 def stopped(finding: Finding, why: str, verdict: Verdict = Verdict.CONFLICT) -> Finding:
@@ -243,5 +243,5 @@ def _then(case: Case, key: tuple[str, bytes]) -> tuple[str, bytes]:
 def _at(case: Case, key: tuple[str, bytes]) -> str:
     for at, line in enumerate(case.ours.lines):
         if (case.ours.places[at], line.strip()) == key:
-            return f", at line {at + 1} of {case.shown}"
+            return f", at line {case.new_line(at)} of {case.shown}"
     return ""

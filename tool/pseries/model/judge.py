@@ -53,6 +53,7 @@ def judge(
     new_path: str | None = None,
     labels: Labels | None = None,
     hunks: Sequence[Hunk] = (),
+    above: tuple[int, int] = (0, 0),
 ) -> FileVerdict:
     """Return the verdict on one file of a patch.
 
@@ -66,6 +67,8 @@ def judge(
         labels: what the three sides are called.
         hunks: the patch's hunks for this file, for their numbers; without them, the change is cut
             into hunks as git would.
+        above: how many lines there are above the texts in the old and in the new file, if they are
+            pieces of those.
     """
     new_path = new_path or path
     labels = labels or Labels()
@@ -75,6 +78,7 @@ def judge(
         verdict = Verdict.CLEAN if path == new_path else Verdict.MOVED
         return FileVerdict(path, new_path, verdict, ours)
     case = _case((path, new_path), (base, ours, theirs), merged, labels, hunks)
+    case = replace(case, above=above)
     return _report(case, *_checked(case, _findings(case)))
 
 
@@ -242,7 +246,7 @@ def _placed(
 
 
 def _moved(case: Case, finding: Finding) -> Finding:
-    old, new = finding.region.base[0] + 1, finding.region.ours[0] + 1
+    old, new = case.old_line(finding.region.base[0]), case.new_line(finding.region.ours[0])
     evidence = []
     if case.path != case.new_path:
         evidence.append(f"from {paths.display(case.path)}:{old} to {case.shown}:{new}")
@@ -502,7 +506,7 @@ def _report(case: Case, findings: Sequence[Finding], data: bytes) -> FileVerdict
         fault = faults.compile_error(data)
     if fault is not None:
         verdict = Verdict.BROKEN
-        evidence = (f"{case.shown}:{fault[0]}: does not compile: {fault[1]}",)
+        evidence = (f"{case.shown}:{case.new_line(fault[0] - 1)}: does not compile: {fault[1]}",)
     return FileVerdict(case.path, case.new_path, verdict, data, tuple(known), None, evidence)
 
 
@@ -517,16 +521,16 @@ def _hunk(case: Case, number: int, findings: Sequence[Finding]) -> HunkVerdict:
         number,
         overall(finding.verdict for finding in mine),
         symbol(case, first),
-        first.region.base[0] + 1,
-        _new_line(first, findings),
+        case.old_line(first.region.base[0]),
+        _new_line(case, first, findings),
         tuple(evidence),
     )
 
 
-def _new_line(finding: Finding, findings: Sequence[Finding]) -> int | None:
+def _new_line(case: Case, finding: Finding, findings: Sequence[Finding]) -> int | None:
     if finding.splice is None:
         return finding.line
     low = finding.splice.span[0]
     before = (one.splice for one in findings if one.splice is not None and one.splice.span[0] < low)
     shift = sum(len(splice.lines) - (splice.span[1] - splice.span[0]) for splice in before)
-    return low + shift + 1
+    return case.new_line(low + shift)

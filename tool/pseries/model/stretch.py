@@ -37,9 +37,15 @@ def judge(case: Case, reading: Reading, region: Region) -> Finding:
     found = held.contained(case, reading, region, hunks) or _woven(case, reading, region, hunks)
     if found is not None:
         return found
-    why = f"both changed {_lines(region.ours)} of {case.shown}:"
-    evidence = (why, conflict.shown(case, region))
+    evidence = (_clash(case, region), conflict.shown(case, region))
     return Finding(reading, region, hunks, Verdict.CONFLICT, evidence)
+
+
+def _clash(case: Case, region: Region) -> str:
+    if region.ours[0] == region.ours[1]:
+        where = f"before line {case.new_line(region.ours[0])} of {case.shown}"
+        return f"the lines that it changes are gone, {where}:"
+    return f"both changed {_lines(case, region.ours)} of {case.shown}:"
 
 
 def _woven(case: Case, reading: Reading, region: Region, hunks: frozenset[int]) -> Finding | None:
@@ -73,20 +79,21 @@ def _found(
             f"{held.where(case, ours)}: with the patch's side merged in, the syntax tree is "
             "upstream's own. By lines it is a conflict:"
         )
-        return replace(finding, line=ours[0] + 1, evidence=(why, sides))
+        return replace(finding, line=case.new_line(ours[0]), evidence=(why, sides))
     what = "both changed other words of"
     if result.how is weave.Weave.LAYOUT:
         what = "upstream changed layout and comments only at"
-    why = f"{what} {_lines(ours)} of {case.shown}. By lines it is a conflict:"
+    why = f"{what} {_lines(case, ours)} of {case.shown}. By lines it is a conflict:"
     evidence = (why, sides, "merged by words it is:", conflict.text_of(result.text))
     return replace(
         finding, evidence=evidence, splice=Splice(hull[1], tuple(split_lines(result.text)))
     )
 
 
-def _lines(span: Span) -> str:
+def _lines(case: Case, span: Span) -> str:
     low, high = span
-    return f"line {max(high, low + 1)}" if high - low <= 1 else f"lines {low + 1}-{high}"
+    first = case.new_line(low)
+    return f"line {first}" if high - low <= 1 else f"lines {first}-{case.new_line(high - 1)}"
 
 
 # --- how much has to be looked at together ----------------------------------------------------

@@ -431,7 +431,7 @@ class _Attempt:
                 old = _bytes(self.ground.released.get(path))
                 candidates[path] = follow.Candidate(old, new)
         return follow.follow(
-            change.path, base, ours, theirs, candidates,
+            change.path, base, ours, theirs, candidates, new_path=change.target,
             labels=self.labels, hunks=change.section.hunks,
         )  # fmt: skip
 
