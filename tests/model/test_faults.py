@@ -26,6 +26,9 @@ class Release:
             return None
         return any(name == module or name.startswith(f"{module}.") for name in self.modules)
 
+    def now(self, module: str) -> str | None:
+        return "python/eng/fresh.py" if module == "eng.stale" else None
+
     def names(self, module: str) -> frozenset[str] | None:
         return exports(self.modules[module]) if module in self.modules else None
 
@@ -112,6 +115,10 @@ def test_text_that_a_change_lets_out_of_its_quotes_is_compiled():
         ("from ..ops import run", ["module 'ops' is not in the release"]),
         ("from eng.gone import run", ["module 'eng.gone' is not in the release"]),
         ("import eng.gone", ["module 'eng.gone' is not in the release"]),
+        (
+            "import eng.stale",
+            ["module 'eng.stale' is not in the release: it is python/eng/fresh.py now"],
+        ),
         ("import eng.ops as ops", []),
         ("from eng.star import whatever", []),
         ("from torch.gone import run", []),

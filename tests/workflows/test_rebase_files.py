@@ -247,6 +247,22 @@ def test_a_series_of_skipped_patches_is_not_said_to_be_upstream(project: Project
     assert done.notes == ("nothing is left in the new series: what was not upstream was skipped",)
 
 
+def test_the_old_name_of_a_new_file_that_moved_with_its_folder_is_told(project: Project) -> None:
+    """It is the patch's own module, which neither release had under any name."""
+    old = {**OLD, "eng/ops/a.py": CORE, "eng/ops/b.py": OTHER}
+    mine = {**old, "eng/ops/mine.py": b"MINE = 1\n"}
+    uses = (b"LIMIT = 10\n", b"from eng.ops.mine import MINE\n\nLIMIT = MINE\n")
+    new = {**OLD, "eng/kernels/a.py": CORE, "eng/kernels/b.py": OTHER}
+    outcome = only(rebased(project, old, changed(mine, "eng/core.py", uses), new))
+    assert (outcome.verdict, outcome.fate) == (Verdict.BROKEN, Fate.KEPT)
+    core, added = outcome.files
+    assert core.evidence == (
+        "eng/core.py:3: module 'eng.ops.mine' is not in the release: it is eng/kernels/mine.py now",
+    )
+    assert (added.new_path, added.verdict) == ("eng/kernels/mine.py", Verdict.MOVED)
+    assert added.evidence == ("upstream renamed its folder to eng/kernels",)
+
+
 class TestBroken:
     HELPER = b"def helper(value):\n    return value\n\n\ndef other(value):\n    return value\n"
 

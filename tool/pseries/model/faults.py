@@ -45,6 +45,9 @@ class Resolver(Protocol):
     def exists(self, module: str) -> bool | None:
         """Say whether a module is there; ``None`` if it is not one of the distribution's own."""
 
+    def now(self, module: str) -> str | None:
+        """Return the file that a module that is not there has become, ``None`` if none has."""
+
     def names(self, module: str) -> frozenset[str] | None:
         """Return the names at a module's top level; ``None`` if that cannot be told."""
 
@@ -190,13 +193,19 @@ def _missing_imports(
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if resolver.exists(alias.name) is False:
-                    yield f"module {alias.name!r} is not in the release", alias.lineno
+                    yield _gone(alias.name, resolver), alias.lineno
         elif isinstance(node, ast.ImportFrom):
             target = _absolute(node, module)
             if resolver.exists(target) is False:
-                yield f"module {target!r} is not in the release", node.lineno
+                yield _gone(target, resolver), node.lineno
             elif resolver.exists(target):
                 yield from _missing_names(node, target, resolver)
+
+
+def _gone(module: str, resolver: Resolver) -> str:
+    now = resolver.now(module)
+    what = f"module {module!r} is not in the release"
+    return what if now is None else f"{what}: it is {paths.display(now)} now"
 
 
 def _absolute(node: ast.ImportFrom, module: str) -> str:

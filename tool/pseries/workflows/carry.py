@@ -20,6 +20,7 @@ from pseries.model.verdict import FileVerdict, HunkVerdict, Labels, Verdict, ove
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from pseries.errors import Problem
     from pseries.git.merge import Merged, MergeStore, Renames
@@ -245,7 +246,7 @@ def carry(
     texts = {each.target: result for each, result in zip(asked, merged, strict=True)}
     judged = [(change, attempt.verdict(change, texts.get(change.target))) for change in changes]
     judged = attempt.followed(judged)
-    judged = attempt.with_faults(judged, sides[0])
+    judged = attempt.with_faults(judged, sides[0].keys() | sides[1].keys())
     return attempt.carried(changes, judged)
 
 
@@ -314,7 +315,11 @@ class _Attempt:
         theirs = None if section.new is None else after[section.new]
         if section.old is None or section.kind is Kind.ADD:
             target = self._home(section.path)
-            return _Change(section, None, self.ours(target), theirs, None, target)
+            folder = target.rpartition("/")[0]
+            note = ""
+            if target != section.path:
+                note = f"upstream renamed its folder to {paths.display(folder)}"
+            return _Change(section, None, self.ours(target), theirs, None, target, note)
         source = self._where(section.old)
         if section.kind is not Kind.RENAME or section.new is None:
             target = source or section.old
@@ -437,8 +442,11 @@ class _Attempt:
 
     # --- what would not run -------------------------------------------------------------------
 
-    def with_faults(self, judged: Sequence[_Judged], before: Files) -> list[_Judged]:
-        """Return the verdicts, *broken* where the result would not run."""
+    def with_faults(self, judged: Sequence[_Judged], known: AbstractSet[str]) -> list[_Judged]:
+        """Return the verdicts, *broken* where the result would not run.
+
+        ``known`` are the files that the series has there, this patch's own included.
+        """
         results = {
             verdict.new_path: (change, verdict.data)
             for change, verdict in _homes_last(judged)
@@ -461,8 +469,9 @@ class _Attempt:
             checked = {path: (_bytes(self.ours(path)), results[path][1]) for path in thorough}
             after = {path: data for path, (_, data) in results.items()}
             modules = _Modules(
-                self.ground, self.standing, after, before, frozenset().union(*asked.values())
-            )
+                self.ground, self.standing, after, known, frozenset().union(*asked.values()),
+                {change.section.path: change.target for change, _ in judged},
+            )  # fmt: skip
             found += faults.broken(checked, modules, self.ground.root)
         by_path: dict[str, list[Problem]] = {}
         for problem in found:
@@ -664,14 +673,16 @@ class _Modules:
         ground: Ground,
         standing: Standing,
         after: Mapping[str, bytes | None],
-        before: Files,
+        known: AbstractSet[str],
         asked: frozenset[str],
+        places: Mapping[str, str],
     ) -> None:
         self._asked = asked
+        self._places = {**standing.places, **places}
         self._ground = ground
         self._standing = standing
         self._after = after
-        self._before = before
+        self._known = known
 
     def exists(self, module: str) -> bool | None:
         """Say whether a module is there; ``None`` for one that the old release did not show either.
@@ -683,11 +694,21 @@ class _Modules:
         if self._there(module):
             return True
         stem = self._stem(module)
-        known = self._ground.old_names | self._before.keys()
+        known = self._ground.old_names | self._known
         gone = any(name in known for name in _files_of(stem)) or any(
             name.startswith(f"{stem}/") for name in known
         )
         return False if gone else None
+
+    def now(self, module: str) -> str | None:
+        """Return where a module is that upstream renamed, or whose folder it did."""
+        for path in _files_of(self._stem(module)):
+            place = self._places.get(path, path)
+            renamed = self._ground.renames.files.get(place)
+            place = renamed.new if renamed else place
+            if place != path and self._has(place):
+                return place
+        return None
 
     def _stem(self, module: str) -> str:
         stem = module.replace(".", "/")
