@@ -12,6 +12,7 @@ import pytest
 from tests.support import engine
 from tests.workflows.test_rebase import (
     CORE,
+    LONGER,
     NET,
     OFFLINE,
     OLD,
@@ -261,6 +262,68 @@ def test_the_old_name_of_a_new_file_that_moved_with_its_folder_is_told(project: 
     )
     assert (added.new_path, added.verdict) == ("eng/kernels/mine.py", Verdict.MOVED)
     assert added.evidence == ("upstream renamed its folder to eng/kernels",)
+
+
+class TestLeftOut:
+    """A patch was skipped, and a later one was made on top of it."""
+
+    CLASH = (b"RETRIES = 2", b"RETRIES = 5")
+    UPSTREAM = (b"RETRIES = 2", b"RETRIES = 9")
+    MINE = (b"LIMIT = 10\n", b"LIMIT = 10\nMINE = 1\n")
+
+    def skipped(
+        self, project: Project, old: Mapping[str, bytes], *steps: Mapping[str, bytes]
+    ) -> Report:
+        """Rebase, and skip the first patch, which changes ``RETRIES`` too."""
+        project.release("1.0", old)
+        project.series(old, *steps)
+        project.release("2.0", changed(old, "eng/net.py", self.UPSTREAM))
+        assert project.rebase().stopped is not None
+        return rebasing.skip(None, project.location, OFFLINE)
+
+    def test_taking_back_what_it_did_is_not_merged_upstream(self, project: Project) -> None:
+        first = changed(changed(OLD, "eng/net.py", self.CLASH), "eng/core.py", self.MINE)
+        second = changed(first, "eng/core.py", self.MINE[::-1])
+        outcome = self.skipped(project, OLD, first, second).patches[1]
+        assert (outcome.verdict, outcome.fate) == (Verdict.CLEAN, Fate.EMPTY)
+        assert outcome.upstream_status == ""
+        (why,) = outcome.files[0].hunks[0].evidence
+        assert why == (
+            "nothing is left to change: it changes what an earlier patch did, which is not carried"
+        )
+
+    def test_nor_is_taking_back_a_part_of_it(self, project: Project) -> None:
+        first = changed(changed(OLD, "eng/net.py", self.CLASH), "eng/core.py", self.MINE)
+        second = changed(first, "eng/core.py", self.MINE[::-1], LONGER)
+        outcome = self.skipped(project, OLD, first, second).patches[1]
+        assert (outcome.verdict, outcome.fate) == (Verdict.MOVED, Fate.KEPT)
+
+    def test_nor_is_taking_back_a_file_that_it_added_or_deleted(self, project: Project) -> None:
+        old = {**OLD, "eng/spare.py": OTHER}
+        first = changed({**old, "eng/mine.py": b"MINE = 1\n"}, "eng/net.py", self.CLASH)
+        del first["eng/spare.py"]
+        second = {**first, "eng/spare.py": OTHER}
+        del second["eng/mine.py"]
+        outcome = self.skipped(project, old, first, second).patches[1]
+        assert (outcome.verdict, outcome.fate) == (Verdict.CLEAN, Fate.EMPTY)
+
+    def test_what_upstream_did_is_merged_still(self, project: Project) -> None:
+        first = changed(changed(OLD, "eng/net.py", self.CLASH), "eng/core.py", self.MINE)
+        second = changed(first, "eng/core.py", READ)
+        project.series(OLD, first, second)
+        new = changed(changed(OLD, "eng/net.py", self.UPSTREAM), "eng/core.py", READ)
+        project.release("2.0", new)
+        assert project.rebase().stopped is not None
+        outcome = rebasing.skip(None, project.location, OFFLINE).patches[1]
+        assert (outcome.verdict, outcome.fate) == (Verdict.MERGED, Fate.DROPPED)
+
+    def test_a_stop_names_it(self, project: Project) -> None:
+        first = changed(changed(OLD, "eng/net.py", self.CLASH), "eng/core.py", self.MINE)
+        second = changed(first, "eng/core.py", (b"MINE = 1\n", b"MINE = 2\n"))
+        report = self.skipped(project, OLD, first, second)
+        assert report.stopped is not None
+        (place,) = report.stopped.places
+        assert place.evidence[0] == "0001-step.patch, which is left out, changes it too"
 
 
 class TestBroken:

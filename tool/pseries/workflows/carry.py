@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Files = dict[str, "File"]
 _NUL = b"\0"
+_TAKEN_BACK = (
+    "nothing is left to change: it changes what an earlier patch did, which is not carried"
+)
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _LISTED = re.compile(rb"\w+(?: as \w+)?(?:, *\w+(?: as \w+)?)*,?(?: *#.*)?")
 """A line that may stand in the parentheses of an import."""
@@ -353,6 +356,35 @@ class _Attempt:
 
     def verdict(self, change: _Change, merged: Merged | None) -> FileVerdict:
         """Judge one file."""
+        return self._upstreams_own(change, self._judged(change, merged))
+
+    def _upstreams_own(self, change: _Change, found: FileVerdict) -> FileVerdict:
+        """Call nothing *merged upstream* that the old release has too, without the series.
+
+        That takes back what an earlier patch did, and that patch is not carried.
+        """
+        released = self.ground.released.get(change.path)
+        merged = {hunk.number for hunk in found.hunks if hunk.verdict is Verdict.MERGED}
+        nothing = not merged and found.verdict is not Verdict.MERGED
+        if nothing or released == change.base or change.section.kind is Kind.RENAME:
+            return found
+        there = self._judged(replace(change, ours=released, target=change.path, note=""), None)
+        if not found.hunks:
+            if there.verdict is not Verdict.MERGED:
+                return found
+            return replace(found, verdict=Verdict.CLEAN, evidence=(_TAKEN_BACK,))
+        merged &= {hunk.number for hunk in there.hunks if hunk.verdict is Verdict.MERGED}
+        hunks = tuple(
+            replace(hunk, verdict=Verdict.CLEAN, new_line=None, evidence=(_TAKEN_BACK,))
+            if hunk.number in merged
+            else hunk
+            for hunk in found.hunks
+        )
+        if found.verdict in (Verdict.MERGED, Verdict.PARTLY):
+            found = replace(found, verdict=overall(hunk.verdict for hunk in hunks))
+        return replace(found, hunks=hunks)
+
+    def _judged(self, change: _Change, merged: Merged | None) -> FileVerdict:
         if change.section.kind is Kind.RENAME and change.note and change.source != change.target:
             found = self._both_renamed(change)
         elif change.opaque:

@@ -141,7 +141,8 @@ def march(
     for number, patch in enumerate(base.patches):
         sides = base.states[number], base.states[number + 1]
         carried = carry(patch, sides, ground, standing, rules)
-        carried = replace(carried, files=_named(patch, carried.files, symbols))
+        files = _named(patch, carried.files, symbols)
+        carried = replace(carried, files=_beside(files, base.patches, steps))
         walker = _Walker(route, ground, standing, patch, base.kept[number], carried, records)
         steps.append(walker.step(rulings.get(patch.name)))
         standing = steps[-1].standing
@@ -264,6 +265,27 @@ def _named(
         )
         named.append(replace(file, hunks=hunks))
     return tuple(named)
+
+
+def _beside(
+    files: Sequence[FileVerdict], patches: Sequence[Patch], steps: Sequence[Step]
+) -> tuple[FileVerdict, ...]:
+    """Name, where a file stops, the earlier patches on it that were left out."""
+    left_out = [
+        patch
+        for patch, step in zip(patches, steps, strict=False)
+        if step.outcome.fate is Fate.SKIPPED
+    ]
+
+    def named(file: FileVerdict) -> FileVerdict:
+        why = (
+            f"{patch.name}, which is left out, changes it too"
+            for patch in left_out
+            if file.path in patch.paths
+        )
+        return replace(file, evidence=(*why, *file.evidence)) if file.verdict.stops else file
+
+    return tuple(map(named, files))
 
 
 # --- one patch ----------------------------------------------------------------------------------
