@@ -410,7 +410,7 @@ class _Walker:
                 one_each = len(stops) == len(lines)
                 mine = [stops[at]] if one_each else (stops if at == 0 else [])
                 # the text itself stands between the markers, which this is the way to
-                told = [what.partition("\n")[0] for hunk in mine for what in hunk.evidence]
+                told = [what for hunk in mine for what in hunk.evidence if "\n" not in what]
                 shown = _overlapping(upstream, section.hunks, mine)
                 evidence = (*(verdict.evidence if at == 0 else ()), *told)
                 yield ConflictPlace(conflict.path, line, evidence, shown)
