@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pseries.model import faults
-from pseries.model.faults import broken, exports, functions, module_name, undefined
+from pseries.model.faults import broken, exports, functions, lost, module_name, undefined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -221,3 +221,55 @@ def test_calls_of_functions_that_take_other_arguments(call: str, problem: str | 
 def test_upstreams_own_calls_are_not_the_changes():
     text = "from eng.util import kernel\nkernel(1, 2, gone=3)\n"
     assert broken({"eng/m.py": (text.encode(), f"{text}y = 1\n".encode())}, KERNEL) == ()
+
+
+RUNNER = """\
+class Runner:
+    def __init__(self, size):
+        self.size = size
+
+    def run(self):
+        return 1
+"""
+USE = (b"return 1", b"return 1 + self.size")
+
+
+def lost_in(ours: str, old: str = RUNNER, use: tuple[bytes, bytes] = USE) -> list[str]:
+    before = ours.encode()
+    assert use[0] in before
+    return [str(one) for one in lost("eng/m.py", old.encode(), before, before.replace(*use))]
+
+
+GONE = RUNNER.replace("self.size = size", "pass")
+
+
+def test_an_attribute_that_the_file_sets_no_more_is_lost():
+    assert lost_in(GONE) == [
+        "eng/m.py:6: self.size is used, but nothing in the file sets it any more"
+    ]
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        RUNNER,
+        GONE.replace("Runner:", "Runner:\n    size = 1"),
+        GONE.replace("Runner:", "Runner:\n    size: int"),
+        GONE.replace("    def run", "    def size(self):\n        pass\n\n    def run"),
+        GONE.replace(
+            "    def run", "    def __getattr__(self, name):\n        pass\n\n    def run"
+        ),
+        GONE.replace("pass", "setattr(self, 'size', size)"),
+        GONE.replace("pass", "print(self.size)"),  # from a class elsewhere, it seems
+        GONE + "\n\ndef made():\n    runner = Runner(1)\n    runner.size = 2\n",
+    ],
+)
+def test_an_attribute_that_may_be_there_is_not_lost(ours: str):
+    assert lost_in(ours) == []
+
+
+def test_an_attribute_that_the_file_never_set_or_that_the_change_sets_is_not_lost():
+    assert lost_in(GONE, old=GONE) == []
+    assert lost_in(GONE, use=(b"return 1", b"self.size = 1\n        return self.size")) == []
+    assert lost_in(GONE, use=(b"return 1", b"return self")) == []
+    assert [*lost("eng/m.py", b"(", b"(", b"(")] == []

@@ -323,7 +323,10 @@ class TestLeftOut:
         report = self.skipped(project, OLD, first, second)
         assert report.stopped is not None
         (place,) = report.stopped.places
-        assert place.evidence[0] == "0001-step.patch, which is left out, changes it too"
+        assert place.evidence == (
+            "0001-step.patch, which is left out, changes it too",
+            "the lines that it changes are gone, before line 4 of eng/core.py:",
+        )
 
 
 class TestBroken:
@@ -371,6 +374,23 @@ class TestBroken:
         assert (outcome.verdict, outcome.fate) == (Verdict.BROKEN, Fate.KEPT)
         said = " ".join(outcome.files[0].evidence)
         assert "helper() takes other arguments: it has no parameter 'sm_scale'" in said
+
+    def test_an_attribute_that_upstream_took_out_of_the_file_is_told(
+        self, project: Project
+    ) -> None:
+        runner = b"class Runner:\n    def __init__(self, size):\n        self.size = size\n"
+        runner += b"        self.left = 0\n\n    def run(self):\n        return self.left\n"
+        old = {**OLD, "eng/core.py": runner}
+        use = (
+            b"        return self.left\n",
+            b"        assert self.size\n        return self.left\n",
+        )
+        new = changed(old, "eng/core.py", (b"        self.size = size\n", b""))
+        outcome = only(rebased(project, old, changed(old, "eng/core.py", use), new))
+        assert (outcome.verdict, outcome.fate) == (Verdict.BROKEN, Fate.KEPT)
+        assert outcome.files[0].evidence == (
+            "eng/core.py:6: self.size is used, but nothing in the file sets it any more",
+        )
 
     def test_a_name_that_is_still_there_is_no_news(self, project: Project) -> None:
         assert only(self.rebased(project, b"helper")).verdict is Verdict.CLEAN

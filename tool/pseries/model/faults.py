@@ -289,6 +289,51 @@ def undefined(data: bytes, lines: frozenset[int] | None = None) -> tuple[Use, ..
     return tuple(use for use in found if lines is None or use.line in lines)
 
 
+def lost(path: str, base: bytes, before: bytes, after: bytes) -> Iterator[Problem]:
+    """Yield the attributes of ``self`` that a change reads although the file has lost them.
+
+    The old file sets them, the new one does not. Where the new one reads them elsewhere nothing is
+    reported: they may come from a class in another file now.
+
+    Args:
+        path: where the file is in the new release.
+        base: the file that the change was made for.
+        before: the new release's.
+        after: that with the change.
+    """
+    old, new = symbols.parse(base), symbols.parse(after)
+    if old is None or new is None:
+        return
+    added = _added(before, after)
+    had, _ = _attributes(old, frozenset())
+    known, read = _attributes(new, added)
+    if not known & {"__getattr__", "__getattribute__"}:
+        for name, line in sorted(read.items(), key=lambda use: use[1]):
+            if name in had and name not in known:
+                what = f"self.{name} is used, but nothing in the file sets it any more"
+                yield Problem(f"{paths.display(path)}:{line}", what)
+
+
+def _attributes(tree: ast.Module, added: frozenset[int]) -> tuple[set[str], dict[str, int]]:
+    """Return what may be an attribute, and what of ``self`` is read on some lines alone."""
+    known: set[str] = set()
+    read: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            own = isinstance(node.value, ast.Name) and node.value.id == "self"
+            if not isinstance(node.ctx, ast.Load) or (own and node.lineno not in added):
+                known.add(node.attr)
+            elif own:
+                read.setdefault(node.attr, node.lineno)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            known.add(node.name)
+            if isinstance(node, ast.ClassDef):
+                known |= _bound_in(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            known.add(node.value)  # setattr, __slots__
+    return known, read
+
+
 def _look(
     scope: ast.AST, known: list[frozenset[str]], lines: Sequence[int] | None, found: list[Use]
 ) -> None:

@@ -34,6 +34,7 @@ _TAKEN_BACK = (
     "nothing is left to change: it changes what an earlier patch did, which is not carried"
 )
 _WORD = re.compile(rb"[A-Za-z_]\w*")
+_OWN = re.compile(rb"\bself\.(\w+)")
 _LISTED = re.compile(rb"\w+(?: as \w+)?(?:, *\w+(?: as \w+)?)*,?(?: *#.*)?")
 """A line that may stand in the parentheses of an import."""
 
@@ -505,6 +506,10 @@ class _Attempt:
                 {change.section.path: change.target for change, _ in judged},
             )  # fmt: skip
             found += faults.broken(checked, modules, self.ground.root)
+        for path, (change, data) in results.items():
+            if _misses_an_attribute(change):
+                sides = (_bytes(change.base), _bytes(self.ours(path)), data)
+                found += faults.lost(path, *(side or b"" for side in sides))
         by_path: dict[str, list[Problem]] = {}
         for problem in found:
             by_path.setdefault(problem.where.rpartition(":")[0], []).append(problem)
@@ -652,6 +657,15 @@ def _misses_a_word(change: _Change) -> bool:
     base = _bytes(change.base) or b""
     lacking = _words(b"\n".join(_added(change.section))) - _words(_bytes(change.ours))
     return any(word in base for word in lacking) and not lacking.isdisjoint(_words(base))
+
+
+def _misses_an_attribute(change: _Change) -> bool:
+    """Say whether a patch adds a use of an attribute of ``self`` that upstream has no use of."""
+    if change.untouched or not source.is_python(change.section.path):
+        return False
+    used = set(_OWN.findall(b"\n".join(_added(change.section))))
+    used &= set(_OWN.findall(_bytes(change.base) or b""))
+    return not used <= set(_OWN.findall(_bytes(change.ours) or b""))
 
 
 def _added(section: Section) -> frozenset[bytes]:
