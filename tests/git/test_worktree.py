@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pseries.errors import WorktreeRefused
+from pseries.errors import GitFailed, WorktreeRefused
 from pseries.git import merge, worktree
 from pseries.git.merge import MergeStore, Sides
 from pseries.git.worktree import Conflict
@@ -119,6 +119,24 @@ def test_refuses_links_and_a_folder_that_is_no_worktree(tree: Path, tmp_path: Pa
     (tmp_path / "empty").mkdir()
     with pytest.raises(WorktreeRefused, match="not a git worktree"):
         worktree.read(tmp_path / "empty")
+
+
+def test_what_settings_of_the_worktree_name_is_not_run(tree: Path, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    git(tree, "config", "core.fsmonitor", f"touch {ran}; false")
+    assert "pkg/a.py" in worktree.read(tree).changed
+    assert not ran.exists()
+    # A tree that is missing would be fetched from where the settings say, by what they name.
+    (start,) = (tree / ".git/refs/pseries/start").read_text().split()
+    top = git(tree, "rev-parse", f"{start}^{{tree}}").strip()
+    (tree / ".git/objects" / top[:2] / top[2:]).unlink()
+    git(tree, "config", "core.repositoryFormatVersion", "1")
+    git(tree, "config", "extensions.partialClone", "origin")
+    git(tree, "config", "remote.origin.url", str(tmp_path))
+    git(tree, "config", "remote.origin.uploadPack", f"touch {ran}; false")
+    with pytest.raises(GitFailed):
+        worktree.read(tree)
+    assert not ran.exists()
 
 
 def test_attributes_of_the_tree_change_no_byte(store: MergeStore) -> None:

@@ -62,12 +62,6 @@ _CONFIG = """\
 [advice]
 \tupdateSparsePath = false
 """
-_TAME = {
-    "GIT_CONFIG_COUNT": "2",
-    "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": "/dev/null",
-    "GIT_CONFIG_KEY_1": "core.fsmonitor", "GIT_CONFIG_VALUE_1": "false",
-}  # fmt: skip
-"""Hooks and the like are for the git that a person runs; ours must do the same everywhere."""
 _SETTINGS = ("-c", "merge.conflictStyle=diff3", "-c", "merge.directoryRenames=false")
 
 
@@ -110,7 +104,7 @@ class Checkout:
         accept: tuple[int, ...] = (0,),
         index: Path | None = None,
     ) -> process.Completed:
-        extra = {"GIT_OPTIONAL_LOCKS": "1", **_TAME}
+        extra = {"GIT_OPTIONAL_LOCKS": "1"}
         if index is not None:
             extra["GIT_INDEX_FILE"] = str(index)
         return self._work.git(*arguments, stdin=stdin, accept=accept, extra=extra)

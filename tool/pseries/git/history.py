@@ -25,13 +25,6 @@ if TYPE_CHECKING:
 MOST_COMMITS = 20_000
 NOTES = "refs/notes/pseries"
 """Notes on the commits of an exported series: the patch that each was made from."""
-_SEALED = {
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    # A partial clone names a remote, and a program, that git would get missing objects from.
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "",
-}
-"""What keeps a stranger's repository from having a say while git runs in it."""
 _REVISION = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_./@{}^~+-]{0,254}")
 _ID = re.compile(r"[0-9a-f]{40}")
 
@@ -108,7 +101,9 @@ def _crooked(rows: Sequence[Sequence[str]]) -> str | None:
 
 
 def _git(git_dir: Path, *arguments: str, accept: Sequence[int] = (0,)) -> bytes:
-    said = process.run(arguments, git_dir=git_dir, accept=accept, extra=_SEALED)
+    said = process.run(
+        arguments, git_dir=git_dir, accept=accept, extra={"GIT_NO_REPLACE_OBJECTS": "1"}
+    )
     return said.stdout if said.status == 0 else b""
 
 

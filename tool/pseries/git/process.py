@@ -4,6 +4,8 @@ Git decides from its environment, from three levels of configuration and from th
 the current one what it does to a tree (measured: a whole patch skipped with status 0, line ends
 rewritten, filter programs of a stranger's repository run as root). So it never sees any of them:
 the environment is written from scratch, ``GIT_DIR`` is always set, and time and output are bounded.
+The settings of the repository it works in remain: hooks, monitors and missing objects, for which
+they can name programs, are switched off for every command.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ _SEALED = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_ALLOW_PROTOCOL": "https:file",
+    # Settings of a partial clone name a remote, and a program, to get missing objects from.
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
     # Identity of the commits that the store makes: the same everywhere, so that ids are too.
     "GIT_AUTHOR_NAME": "pseries",
     "GIT_AUTHOR_EMAIL": "pseries@localhost",
@@ -51,6 +55,9 @@ _SEALED = {
     "GIT_AUTHOR_DATE": "@0 +0000",
     "GIT_COMMITTER_DATE": "@0 +0000",
 }
+
+_TAME = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+"""Programs that a repository's own settings would have git run; ``-c`` because any git knows it."""
 
 _NETWORK = (
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
@@ -110,12 +117,14 @@ def environment(
     Args:
         git_dir: the repository; ``None`` for commands that must not find one.
         extra: further variables, such as ``GIT_INDEX_FILE``.
-        network: let proxies and certificates of the user through, for a fetch.
+        network: for a fetch: let git reach other repositories, by proxies and certificates of the
+            user.
     """
     sealed = dict(_SEALED)
     sealed["PATH"] = os.environ.get("PATH", os.defpath)
     sealed["GIT_DIR"] = os.devnull if git_dir is None else str(git_dir)
     if network:
+        sealed["GIT_ALLOW_PROTOCOL"] = "https:file"
         sealed.update({name: os.environ[name] for name in _NETWORK if name in os.environ})
     sealed.update(extra or {})
     return sealed
@@ -152,7 +161,7 @@ def run(
         GitFailed: the status is not in ``accept``.
         GitLimit: ``timeout`` or ``most_output`` was passed.
     """
-    command = [executable(), *arguments]
+    command = [executable(), *_TAME, *arguments]
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

@@ -295,10 +295,10 @@ def _tracked(path: Path, intake: _Intake) -> Iterator[Member]:
     The repository is a stranger's: its index is listed and nothing else of it is used.
     """
     said = process.run(
-        ["-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--full-name"],
+        ["ls-files", "-z", "--cached", "--full-name"],
         git_dir=path / ".git",
         cwd=path,
-        extra={"GIT_WORK_TREE": str(path), "GIT_ALLOW_PROTOCOL": ""},
+        extra={"GIT_WORK_TREE": str(path)},
     ).stdout
     names = sorted({paths.decode(name) for name in said.split(b"\0") if name})
     return _opened(path, (name for name in names if _taken(path, name, intake)))
