@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pseries.errors import (
     NoRebase,
     RebaseInProgress,
     RebaseInvalid,
+    RebaseNotOurs,
     RebaseNotStopped,
     RebaseUnresolved,
     SeriesExists,
@@ -577,6 +579,35 @@ class TestStop:
             clashing.go_on()
         rebasing.abort(None, clashing.location)
         assert not (clashing.tmp / "project/.pseries").exists()
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+    @pytest.mark.parametrize("part", [".", "state.json", "0002-step/.git"])
+    def test_another_users_rebase_is_shown_and_not_gone_on_with(
+        self, clashing: Project, part: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        settings = clashing.tmp / "settings"
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+        monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        report = clashing.rebase()
+        assert report.stopped is not None
+        resolve(Path(report.stopped.worktree))
+        folder = desk.find(clashing.series_dir, None).folder
+        os.chown(folder / part, 65534, -1)
+        before = engine.snapshot(clashing.tmp / "project")
+        for refused in (
+            clashing.rebase, clashing.go_on,
+            lambda: rebasing.skip(None, clashing.location, OFFLINE),
+            lambda: rebasing.abort(None, clashing.location),
+        ):  # fmt: skip
+            with pytest.raises(RebaseNotOurs, match="65534"):
+                refused()
+        assert engine.snapshot(clashing.tmp / "project") == before
+        (status,) = rebasing.status(None, clashing.location)
+        assert status.phase is Phase.STOPPED
+        subprocess.run(
+            ["git", "config", "--file", settings, "safe.directory", str(folder)], check=True
+        )
+        assert clashing.go_on().stopped is None
 
     def test_nothing_waits_after_an_interruption_between_two_stops(self, clashing: Project) -> None:
         report = clashing.rebase()

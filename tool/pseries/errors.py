@@ -921,6 +921,16 @@ class RebaseInvalid(NeedsYou):
         return f"the rebase in {self.folder} cannot go on:{listing(self.problems)}"
 
 
+class RebaseNotOurs(Refused):
+    """Another user began a rebase, and what is kept of it would decide what is done here."""
+
+    folder: str
+    owner: int
+
+    def __str__(self) -> str:
+        return f"the rebase in {self.folder} belongs to another user ({self.owner})"
+
+
 class RebaseBusy(Refused):
     """Another process rebases, imports or makes a series in the same folder."""
 

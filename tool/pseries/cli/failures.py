@@ -228,6 +228,9 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.RebaseNotStopped: lambda e: f"pseries rebase {_quoted(e.series)} --continue",
     errors.RebaseUnresolved: lambda _: "mend these, then: pseries rebase --continue",
     errors.RebaseInvalid: lambda _: "pseries rebase --abort, then begin anew",
+    errors.RebaseNotOurs: lambda e: (
+        f"run it as that user, who began it; or remove {_quoted(e.folder)} and begin anew"
+    ),
     errors.RebaseBusy: lambda _: "wait for the other process, or end it, then run this again",
     errors.WorktreeRefused: lambda _: "mend the worktree, or pseries rebase --abort",
     errors.NotServed: lambda e: f"add it, or name another series: pseries show {_quoted(e.series)}",

@@ -580,19 +580,27 @@ def find(start: Path) -> Path | None:
     return None
 
 
-def is_trusted(folder: Path, environment: Mapping[str, str]) -> bool:
-    """Say whether git would work in a folder at all: it is ours, or the user's settings name it.
+def stranger(folder: Path, parts: Iterable[Path], environment: Mapping[str, str]) -> int | None:
+    """Return the other user who made what is in a folder, unless the user's settings trust it.
 
-    The repository's own settings can name programs, so the same rule holds as for git
+    Whoever made it has a say in what is done there, so the same rule holds as for git
     (``safe.directory``, git-config(1)).
+
+    Args:
+        folder: what the settings name.
+        parts: what is asked for its owner.
+        environment: of the process.
     """
-    owner = (folder / ".git").stat().st_uid
-    if owner == os.geteuid() or (not os.geteuid() and environment.get("SUDO_UID") == str(owner)):
-        return True
+    ours = {os.geteuid()}
+    if not os.geteuid() and (behind := environment.get("SUDO_UID", "")).isdecimal():
+        ours.add(int(behind))
+    other = next((uid for part in parts if (uid := part.stat().st_uid) not in ours), None)
+    if other is None:
+        return None
     found: list[str] = []
     for file in _settings(environment, folder / ".git")[1:]:
         found += _configured(file, "safe.directory", "--get-all").split("\n")
-    return not {"*", str(folder)}.isdisjoint(found)
+    return other if {"*", str(folder)}.isdisjoint(found) else None
 
 
 def identity(environment: Mapping[str, str], git_dir: Path) -> str:

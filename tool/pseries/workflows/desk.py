@@ -16,7 +16,15 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pseries.errors import NoRebase, Problem, RebaseBusy, RebaseInvalid, SeriesUnclear
+from pseries.errors import (
+    NoRebase,
+    Problem,
+    RebaseBusy,
+    RebaseInvalid,
+    RebaseNotOurs,
+    SeriesUnclear,
+)
+from pseries.git import checkout as checkouts
 from pseries.model import rebase
 from pseries.workflows.files import replace_file, sync_folder
 
@@ -61,10 +69,24 @@ class Desk:
     # --- the state ----------------------------------------------------------------------------
 
     def load(self) -> State | None:
-        """Return the state, ``None`` if no rebase is under way.
+        """Return the state to act on, ``None`` if no rebase is under way.
 
         Raises:
-            RebaseInvalid: the file is not one that can be trusted.
+            RebaseNotOurs: another user made it, or a worktree beside it.
+            RebaseInvalid: as :meth:`read`.
+        """
+        if self.folder.is_dir():
+            made = (self.folder / rebase.FILE, *self.folder.glob("*/.git"))
+            parts = [self.folder, *(part for part in made if part.exists())]
+            if (owner := checkouts.stranger(self.folder, parts, os.environ)) is not None:
+                raise RebaseNotOurs(str(self.folder), owner)
+        return self.read()
+
+    def read(self) -> State | None:
+        """Return the state to show, whoever made it, ``None`` if no rebase is under way.
+
+        Raises:
+            RebaseInvalid: the file is not one that can be understood.
         """
         try:
             data = (self.folder / rebase.FILE).read_bytes()

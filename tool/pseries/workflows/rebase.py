@@ -181,6 +181,7 @@ def go_on(name: str | None, location: Location | None, means: Means) -> Report:
         NoRebase: none is under way.
         RebaseUnresolved: markers or syntax errors remain; each with its place.
         RebaseInvalid: the series or a release is not what it was at the beginning.
+        RebaseNotOurs: another user began it.
     """
     place = _place(name, location)
     with place.lock():
@@ -202,7 +203,10 @@ def skip(name: str | None, location: Location | None, means: Means) -> Report:
 
 
 def abort(name: str | None, location: Location | None) -> Aborted:
-    """Give a rebase up: everything is as it was before. Raises :class:`NoRebase`."""
+    """Give a rebase up: everything is as it was before.
+
+    Raises :class:`NoRebase` and :class:`RebaseNotOurs`.
+    """
     place = _place(name, location)
     with place.lock():
         try:
@@ -224,7 +228,7 @@ def status(name: str | None, location: Location | None) -> tuple[Status, ...]:
     found = []
     for each in names if name is None else [name]:
         place = Desk(folder, each)
-        if (state := place.load()) is not None:
+        if (state := place.read()) is not None:
             stop = state.stop or Stop("", "", ())
             tree = str(place.worktree(stop.worktree)) if stop.worktree else ""
             found.append(

@@ -316,8 +316,8 @@ def opened(start: Path) -> Iterator[Work]:
         CheckoutInvalid: what pseries keeps there cannot be read, or the series folder is gone.
     """
     top = top_of(start)
-    if not checkouts.is_trusted(top, os.environ):
-        raise CheckoutNotOurs(str(top), (top / ".git").stat().st_uid)
+    if (owner := checkouts.stranger(top, [top / ".git"], os.environ)) is not None:
+        raise CheckoutNotOurs(str(top), owner)
     descriptor = os.open(top / ".git" / checkouts.MARKER, os.O_RDWR | os.O_CLOEXEC)
     try:
         try:
