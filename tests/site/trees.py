@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tests.site import faults
 
-from pseries.site import bytecode, objects, receipt, record, transaction, undo
+from pseries.model import record
+from pseries.site import bytecode, objects, receipt, transaction, undo
 from pseries.site.change import CONTROL, Change, Image
 from pseries.site.fs import SiteTree
 from pseries.site.lock import exclusive

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.site import faults
-from tests.support import engine
+from tests.support import engine, records
 from tests.workflows.conftest import CHANGED
 
 from pseries import errors
-from pseries.site import distribution, record
+from pseries.site import distribution
 from pseries.site.fs import SiteTree
 from pseries.workflows import apply as applying
 from pseries.workflows import rollback as rolling
@@ -43,9 +43,9 @@ def content(site: Path) -> dict[str, bytes]:
     }
 
 
-def record_problems(site: Path) -> tuple[errors.Problem, ...]:
+def record_problems(site: Path) -> list[str]:
     with SiteTree(site) as tree:
-        return record.verify(tree, distribution.find(tree, "eng").record)
+        return records.differing(site, distribution.find(tree, "eng").record)
 
 
 # --- the ordinary way ---------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def test_apply_and_rollback(bench: Bench, whole: Series):
     assert done.action is Action.APPLIED
     assert content(bench.site) == CHANGED
     assert (bench.site / "eng/tool.sh").stat().st_mode & 0o777 == 0o755
-    assert record_problems(bench.site) == ()
+    assert record_problems(bench.site) == []
     assert status(bench.site).clean
     rolled = rolling.rollback(bench.site, None)
     assert rolled.series == "eng-1.0"
@@ -436,7 +436,7 @@ def test_series_on_separate_files_stack_freely(bench: Bench):
     applying.apply(first, bench.site)
     applying.apply(second, bench.site)
     assert [each.series for each in status(bench.site).series] == ["eng-1.0-a", "eng-1.0-b"]
-    assert record_problems(bench.site) == ()
+    assert record_problems(bench.site) == []
     rolling.rollback(bench.site, None)
     rolling.rollback(bench.site, None)
     with pytest.raises(errors.NotApplied):
@@ -540,7 +540,7 @@ def test_killed_at_every_file_changing_call(bench: Bench, whole: Series, job: st
             assert now in (old, new), number
         outcomes.add(rolling.recover(bench.site).outcome.value)
         assert content(bench.site) in (old, new), number
-        assert record_problems(bench.site) == (), number
+        assert record_problems(bench.site) == [], number
         applied = [each.series for each in status(bench.site).series]
         assert applied == (["eng-1.0"] if content(bench.site) == CHANGED else []), number
         assert not list(bench.site.rglob(".pseries-*.new")), number

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.conftest import REPOSITORY_SERIES
-from tests.support import engine
+from tests.support import engine, records
 
-from pseries.site import distribution, record
+from pseries.site import distribution
 from pseries.site.fs import SiteTree
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_the_whole_job(name: str, target: Callable[[str, str], Path]):
     for path in touched(name):
         ast.parse((site / path).read_bytes())
     with SiteTree(site) as tree:
-        assert record.verify(tree, distribution.find(tree, SERIES[name][0]).record) == ()
+        assert records.differing(site, distribution.find(tree, SERIES[name][0]).record) == []
 
     after = engine.snapshot(site)
     said = pseries("apply", name, site)

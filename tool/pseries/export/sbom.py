@@ -6,7 +6,6 @@ every patch. The same input gives the same bytes: no random serial number, no cl
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import uuid
@@ -15,6 +14,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pseries import __version__
+from pseries.model import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -157,8 +157,7 @@ def _patch(patch: Applied) -> Patch:
 
 def named_information(sha256: str) -> str:
     """Return the address that names some bytes by their hash (RFC 6920)."""
-    digest = base64.urlsafe_b64encode(bytes.fromhex(sha256)).decode().rstrip("=")
-    return f"ni:///sha-256;{digest}"
+    return f"ni:///sha-256;{record.urlsafe(sha256)}"
 
 
 def _issues(patch: Applied, status: str) -> Iterator[IssueType]:

@@ -23,7 +23,7 @@ from pseries.export.output import whole_file
 from pseries.export.sbom import FILENAME
 from pseries.export.zipcopy import Added, Kept, Rewritten, write
 from pseries.model import paths
-from pseries.site import record as records
+from pseries.model import record as records
 from pseries.upstream import zipped
 from pseries.upstream.member import Ledger
 

@@ -16,15 +16,14 @@ from pseries.errors import (
     Problem,
     TargetRefused,
 )
-from pseries.model import paths
+from pseries.model import paths, record
 from pseries.model.fields import parse_json
-from pseries.site import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pseries.model.record import Record
     from pseries.site.fs import SiteTree
-    from pseries.site.record import Record
 
 SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 """Signatures of RECORD: they stop being true when it changes."""

@@ -172,21 +172,6 @@ class SiteTree:
         if uid not in (0, os.geteuid()):
             raise StateNotOurs(str(self.root), path, uid)
 
-    def digest(self, path: str, algorithm: str = "sha256") -> tuple[str, int] | None:
-        """Return hash in hex and size of a file of any size, ``None`` if there is none.
-
-        Raises as :meth:`read` does.
-        """
-        total, size = hashlib.new(algorithm), 0
-        try:
-            with self._file(path) as (fd, _):
-                for chunk in _chunks(fd):
-                    total.update(chunk)
-                    size += len(chunk)
-        except FileNotFoundError:
-            return None
-        return total.hexdigest(), size
-
     def names(self, folder: str = "") -> tuple[str, ...] | None:
         """Return the sorted names in a folder ("" is the root), ``None`` if there is no folder.
 

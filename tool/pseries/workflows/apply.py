@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pseries import __version__
 from pseries.errors import Drift
-from pseries.model import paths
-from pseries.site import bytecode, lock, processes, receipt, record, transaction
+from pseries.model import paths, record
+from pseries.site import bytecode, lock, processes, receipt, transaction
 from pseries.site.change import Change, Image
 from pseries.site.fs import SiteTree
 from pseries.site.receipt import Receipt, State

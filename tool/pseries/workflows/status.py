@@ -6,8 +6,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import RecoveryNeeded
+from pseries.model import record
 from pseries.site import receipt as receipts
-from pseries.site import record, transaction
+from pseries.site import transaction
 from pseries.site.receipt import State
 
 if TYPE_CHECKING:

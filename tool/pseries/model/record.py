@@ -14,17 +14,11 @@ import bisect
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.errors import Problem, TargetRefused
+from pseries.errors import Problem
 from pseries.model import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from pseries.site.fs import SiteTree
-
-_HASHES = ("sha256", "sha384", "sha512")
-"""Those that the specification allows; md5 and sha1 prove nothing."""
-
+    from collections.abc import Iterator, Mapping
 
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _USUAL = re.compile(
@@ -124,27 +118,6 @@ def settled(path: bytes, root: bytes = b"") -> bytes:
     if not path.startswith(b"/") and (path.startswith(b"./") or b"/./" in path or b"//" in path):
         return b"/".join(part for part in path.split(b"/") if part not in (b"", b".")) or path
     return path
-
-
-def verify(
-    tree: SiteTree, record: Record, only: Collection[str] | None = None
-) -> tuple[Problem, ...]:
-    """Compare files with their rows and return all that differ, the record's own problems first.
-
-    Args:
-        tree: the site-packages folder.
-        record: what should be there.
-        only: look at these paths alone; by default at every one inside the site. Compiled
-            libraries make that gigabytes for an engine.
-    """
-    problems = [] if only is not None else list(record.problems)
-    for entry in record.entries:
-        if entry.outside or (only is not None and entry.path not in only):
-            continue
-        what = _difference(tree, entry)
-        if what is not None:
-            problems.append(Problem(entry.path, what))
-    return tuple(problems)
 
 
 def rewrite(data: bytes, changes: Mapping[str, tuple[str, int] | None], root: str = "") -> bytes:
@@ -261,23 +234,6 @@ def _entry(fields: list[str]) -> Entry:
     except ValueError as error:  # binascii.Error is one
         raise ValueError(f"has the hash {hashed[:80]!r}") from error
     return entry
-
-
-def _difference(tree: SiteTree, entry: Entry) -> str | None:
-    algorithm = entry.algorithm
-    if algorithm is not None and algorithm not in _HASHES:
-        return f"is recorded with {algorithm[:20]!r}, which is not a safe hash"
-    try:
-        found = tree.digest(entry.path, algorithm or "sha256")
-    except TargetRefused as error:
-        return error.reason
-    if found is None:
-        return "is missing"
-    if entry.digest not in (None, found[0]):
-        return "has another content than RECORD says"
-    if entry.size not in (None, found[1]):
-        return f"has {found[1]} bytes, RECORD says {entry.size}"
-    return None
 
 
 def _with(row: bytes, image: tuple[str, int]) -> bytes:
