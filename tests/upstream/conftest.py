@@ -49,6 +49,7 @@ def git(tmp_path: Path) -> Callable[..., str]:
         done = subprocess.run(
             [executable, *arguments],
             cwd=folder, env=environment, check=True, capture_output=True, text=True,
+            errors="surrogateescape",
         )  # fmt: skip
         return done.stdout.strip()
 

@@ -252,6 +252,38 @@ def test_a_record_cannot_lead_out_of_the_folder(store: Store, site: Path) -> Non
         add_as_folder(store, site)
 
 
+def test_a_record_is_read_as_where_it_is_installed(
+    store: Store, site: Path, content: Content
+) -> None:
+    """Blank lines, absolute and doubled paths, names that are not UTF-8."""
+    record = site / "eng-1.0+cu1.dist-info" / "RECORD"
+    (site / os.fsdecode(b"eng/caf\xe9.py")).write_bytes(b"x\n")
+    (site / "eng/b.py").write_bytes(b"b\n")
+    rows = b"\n\neng/caf\xe9.py,,\neng/./a.py,,\n%s/eng/b.py,,\n" % os.fsencode(site)
+    record.write_bytes(record.read_bytes() + rows)
+    assert content(store, add_as_folder(store, site).tree).keys() == {
+        "eng/a.py", "eng/b.py", "eng/run.sh", "eng/caf\udce9.py",
+    }  # fmt: skip
+
+
+def test_a_malformed_record_is_refused_row_by_row(store: Store, site: Path) -> None:
+    record = site / "eng-1.0+cu1.dist-info" / "RECORD"
+    record.write_text(record.read_text() + "eng/b.py\neng/c.py,,x\n")
+    with pytest.raises(FolderRefused) as caught:
+        add_as_folder(store, site)
+    assert "RECORD row 9: has 1 fields, not 3" in str(caught.value)
+    assert "RECORD row 10: has the size 'x'" in str(caught.value)
+
+
+def test_a_record_that_nobody_could_have_written_is_refused(
+    store: Store, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = site / "eng-1.0+cu1.dist-info" / "RECORD"
+    monkeypatch.setattr(imports, "BIGGEST_FILE", record.stat().st_size - 1)
+    with pytest.raises(FolderRefused, match="RECORD: it is larger than"):
+        add_as_folder(store, site)
+
+
 def test_an_installer_may_have_linked_to_its_cache(
     store: Store, site: Path, tmp_path: Path, content: Content
 ) -> None:

@@ -8,8 +8,6 @@ the sources; without it a wheel and an installed copy of it give the same tree.
 
 from __future__ import annotations
 
-import base64
-import csv
 import errno
 import hashlib
 import io
@@ -26,7 +24,7 @@ from packaging.version import InvalidVersion, Version
 from pseries.errors import ArtefactMismatch, FolderRefused, Problem, UpstreamInvalid
 from pseries.git import process
 from pseries.git.pack import File
-from pseries.model import paths
+from pseries.model import paths, record
 from pseries.upstream import archive
 from pseries.upstream.member import CHUNK, MEBIBYTE, Ledger, Member
 from pseries.upstream.release import Artefact, Origin, checked_root, public, version_text
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from pseries.model.record import Entry
     from pseries.upstream.release import Progress, Release
     from pseries.upstream.store import Store
 
@@ -249,23 +248,40 @@ def _recorded(path: Path, info: Path, version: str, *, accept_changed: bool) -> 
     problems = []
     if not _fits(installed, version):
         problems.append(Problem(info.name, f"version {installed} is installed, not {version}"))
-    wanted = []
-    for row in csv.reader((info / "RECORD").read_text(encoding="utf-8").splitlines()):
-        name, digest = row[0], row[1] if len(row) > 1 else ""
+    listed = record.parse(_text(path, info / "RECORD"), str(path))
+    problems += listed.malformed
+    wanted = {}
+    for entry in listed.entries:
+        name = entry.path
         parts = name.split("/")
         if name.startswith(("/", "../")) or parts[0].endswith(".dist-info"):
             continue
-        if "__pycache__" in parts:
+        if "__pycache__" in parts or name in wanted:
             continue
         reason = paths.problem(name)
         if reason is None:
-            reason = _unlike(path / name, "" if accept_changed else digest)
+            reason = _unlike(path / name, None if accept_changed else entry)
         if reason is not None:
             problems.append(Problem(paths.display(name), reason))
-        wanted.append(name)
+        wanted[name] = entry
     if problems:
         raise FolderRefused(str(path), tuple(problems))
     return _opened(path, wanted, follow=True)
+
+
+def _text(path: Path, file: Path) -> bytes:
+    """Return the bytes of a file that describes a folder; raises :class:`FolderRefused`."""
+    try:
+        with _regular(file, follow=True) as content:
+            data = content.read(BIGGEST_FILE + 1) or b""
+    except OSError as error:
+        raise FolderRefused(
+            str(path), (Problem(file.name, error.strerror or "it cannot be read"),)
+        ) from error
+    if len(data) > BIGGEST_FILE:
+        what = f"it is larger than {BIGGEST_FILE // MEBIBYTE} MiB"
+        raise FolderRefused(str(path), (Problem(file.name, what),))
+    return data
 
 
 def _fits(installed: str, version: str) -> bool:
@@ -276,17 +292,16 @@ def _fits(installed: str, version: str) -> bool:
     return version in (str(found), found.public)
 
 
-def _unlike(file: Path, digest: str) -> str | None:
-    """Say what is wrong with an installed file, by its RECORD digest where there is one."""
+def _unlike(file: Path, entry: Entry | None) -> str | None:
+    """Say what is wrong with an installed file, by its sha256 in RECORD where there is one."""
     try:
         content = _regular(file, follow=True)
     except OSError as error:
         return error.strerror or "it cannot be read"
     with content:
-        if not digest.startswith("sha256="):
+        if entry is None or entry.algorithm != "sha256" or entry.digest == _sha256(content):
             return None
-        found = base64.urlsafe_b64encode(bytes.fromhex(_sha256(content))).rstrip(b"=").decode()
-    return None if found == digest.removeprefix("sha256=") else "it is not what RECORD says"
+    return "it is not what RECORD says"
 
 
 def _tracked(path: Path, intake: _Intake) -> Iterator[Member]:
