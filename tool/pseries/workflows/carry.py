@@ -664,8 +664,8 @@ def _misses_an_attribute(change: _Change) -> bool:
     if change.untouched or not source.is_python(change.section.path):
         return False
     used = set(_OWN.findall(b"\n".join(_added(change.section))))
-    used &= set(_OWN.findall(_bytes(change.base) or b""))
-    return not used <= set(_OWN.findall(_bytes(change.ours) or b""))
+    used = used and used.intersection(_OWN.findall(_bytes(change.base) or b""))
+    return bool(used) and not used.issubset(_OWN.findall(_bytes(change.ours) or b""))
 
 
 def _added(section: Section) -> frozenset[bytes]:
