@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 from typing import get_args, get_origin, get_type_hints
 
@@ -83,6 +84,21 @@ def test_fields_are_checked_like_those_of_a_dataclass():
     for values, named in (((), {}), (("s",) * 6, {}), (("s",) * 5, {"series": "s"})):
         with pytest.raises(TypeError, match="WrongRelease takes series, distribution"):
             errors.WrongRelease(*values, **named)
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.ENOSPC, "free space there"),
+        (errno.EEXIST, "a file stands where a folder is needed"),
+        (errno.ENOTDIR, "a file stands where a folder is needed"),
+        (errno.EACCES, "yours to read and write"),
+    ],
+)
+def test_what_to_do_about_the_system(number: int, hint: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(typer.Exit), failures.reported(debug=False):
+        raise OSError(number, "no", "/x")
+    assert hint in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_bug_is_not_hidden():

@@ -46,6 +46,13 @@ def test_list_says_where_series_come_from(
     assert "sglang-0.5.15" in said.out
 
 
+def test_an_empty_folder_of_series_is_said_to_be_empty(here: Bench, pseries: Run):
+    (here.tmp / "none").mkdir()
+    said = pseries("list", "--series-dir", here.tmp / "none")
+    assert (said.code, said.out) == (0, "")
+    assert "no series is in it" in said.err
+
+
 def test_list_shows_a_broken_series_too(here: Bench, pseries: Run):
     broken = here.series_dir / "eng-2.0"
     broken.mkdir()

@@ -151,6 +151,13 @@ def test_apply_finishes_what_was_interrupted(here: Bench, whole: Series, pseries
         (("apply", "eng-1.0", "{site}", "--python", "/x"), 2, "not both"),
         (("apply", "eng-1.0", "--python", "/nowhere/python"), 1, "could not be asked"),
         (("apply", "eng-1.0"), 1, "eng is not installed"),
+        (("apply", "eng-1.0", "--python", "{site}"), 1, "packages: it is a folder\n"),
+        (("apply", "eng-1.0", "--python", "{site}/eng/core.py"), 1, "packages: Permission denied"),
+        (("apply", "series/eng-1.0/0001-read.patch", "{site}"), 1, "folder of the series: series/eng-1"),
+        (("apply", "{site}", "eng-1.0"), 1, "the series comes first"),
+        (("rollback", "/nowhere/site-packages"), 1, "/nowhere/site-packages cannot be used"),
+        (("rollback", "series/eng-1.0", "{site}"), 1, "series eng-1.0 is not applied to {site}"),
+        (("rollback", "series/none", "{site}"), 1, "series series/none is not applied to {site}"),
         (("status", "/nowhere"), 1, "cannot be used"),
         (("rollback", "{site}"), 1, "no series is applied"),
         (("rollback", "eng-1.0", "{site}"), 1, "is not applied"),
@@ -162,9 +169,26 @@ def test_wrong_input(here: Bench, pseries: Run, words: tuple[str, ...], code: in
     before = engine.snapshot(here.site)
     said = pseries(*(word.format(site=here.site) for word in words))
     assert said.code == code
-    assert what in said.err
+    assert what.format(site=here.site) in said.err
     assert "Traceback" not in said.err
     assert engine.snapshot(here.site) == before
+
+
+def test_an_environment_stands_for_its_site_packages(
+    here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch
+):
+    """`status ENV` once said of a patched environment that no series is applied, and exit 0."""
+    environment = here.tmp / "env"
+    site = engine.install(environment / "lib/python3.11/site-packages")
+    (environment / "lib64").symlink_to("lib")
+    assert pseries("apply", "eng-1.0", environment).code == 0
+    assert pseries("status", environment).out.startswith("eng-1.0: clean")
+    assert f"nothing was interrupted in {site}" in pseries("recover", environment).out
+    assert f"in {site}" in pseries("doctor", "eng-1.0", environment).out
+    assert pseries("rollback", environment).out == f"eng-1.0: rolled back (6 files): {site}\n"
+    said = pseries("status", here.tmp)
+    assert "is it a site-packages folder?" in said.err
+    assert "is it" not in pseries("status", site).err
 
 
 def _link(path: Path) -> None:

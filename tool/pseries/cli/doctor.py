@@ -10,7 +10,7 @@ import typer
 
 from pseries.cli import render
 from pseries.cli.failures import REFUSED
-from pseries.cli.options import Interpreter, Json, SeriesDir, SitePackages, is_site
+from pseries.cli.options import Interpreter, Json, SeriesDir, SitePackages, is_site, named_site
 
 if TYPE_CHECKING:
     from pseries.workflows.calls import Compared
@@ -54,8 +54,7 @@ def doctor(
 
     if site_packages is None and series is not None and is_site(series):
         site_packages, series = Path(series), None  # `pseries doctor SITE_PACKAGES`
-    if site_packages is not None and python is not None:
-        raise typer.BadParameter("give SITE_PACKAGES or --python, not both")
+    site_packages = named_site(site_packages, python)
     if all_files and series is None:
         raise typer.BadParameter("--all-files needs a SERIES, which says what packages count")
     location = catalog.locate(series_dir)

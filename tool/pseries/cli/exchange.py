@@ -155,7 +155,7 @@ def capture(
 
 def _edited(words: list[str]) -> tuple[Path | None, str]:
     """Return the folder, if one is given, and the distribution; the folder comes first."""
-    from pseries.workflows import capture as capturing
+    from pseries.site.distribution import site_of
 
     *folders, distribution = words
     if len(folders) > 1:
@@ -165,7 +165,7 @@ def _edited(words: list[str]) -> tuple[Path | None, str]:
             raise typer.BadParameter("the folder comes first: capture SITE_PACKAGES DISTRIBUTION")
         return Path(folders[0]), distribution
     # A name without a slash may also be that of a package's folder below the current one.
-    if "/" in distribution or any(capturing.site_of(Path(distribution)).glob("*.dist-info")):
+    if "/" in distribution or any(site_of(Path(distribution)).glob("*.dist-info")):
         raise typer.BadParameter(f"say what was edited: capture {distribution} DISTRIBUTION")
     return None, distribution
 

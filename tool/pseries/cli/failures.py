@@ -81,6 +81,7 @@ SELF_EVIDENT = (errors.StackEnd,)
 _PATCH = "mend the patch file, or make it again with `git format-patch`"
 _RECOVER = "pseries recover"
 _LOOK = "see that the path exists and is yours to read and write"
+_BAD_FILE = "do not use this file: get it anew, and if it stays so, report it to its publisher"
 _FREE = "free space there"
 _FULL = re.compile("no space left|out of disk ?space|disk quota", re.IGNORECASE)
 
@@ -102,7 +103,9 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.PatchRefused: lambda _: _PATCH,
     errors.SeriesInvalid: lambda e: f"mend these, then: pseries lint {_quoted(e.series)}",
     errors.SeriesNotFound: lambda e: (
-        "the series comes first, then the folder"
+        f"give the folder of the series: {_quoted(str(Path(e.name).parent))}"
+        if (Path(e.name).parent / "series.toml").is_file()
+        else "it is a folder without series.toml; where both are given, the series comes first"
         if Path(e.name).is_dir()
         else f"--series-dir {_quoted(e.hidden)} takes that one"
         if e.hidden
@@ -175,7 +178,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.StillInPlace: lambda e: f"pseries rollback {_quoted(e.series)}",
     errors.Unplaceable: lambda e: f"pseries build-wheel {_quoted(e.series)} --from-source",
     errors.UpstreamInvalid: lambda _: "correct it and run the command again",
-    errors.ArchiveRefused: lambda _: "do not use this file; report it to whoever publishes it",
+    errors.ArchiveRefused: lambda _: _BAD_FILE,
     errors.FolderRefused: lambda _: "give a checkout, or an untouched site-packages folder",
     errors.ReleaseNotFound: lambda _: "check the version, or give --git URL, or add a folder",
     errors.ReleaseUnreachable: lambda _: (
@@ -201,7 +204,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.StoreUnreadable: lambda e: f"remove {_quoted(e.git_dir)}, a cache, and fetch again",
     errors.StoreBusy: lambda _: "wait for the other process, or end it, then run this again",
     errors.LabelRefused: lambda _: "change `label` in series.toml, then run it again",
-    errors.WheelInvalid: lambda _: "do not use this wheel; report it to whoever publishes it",
+    errors.WheelInvalid: lambda _: _BAD_FILE,
     errors.NoWheelFits: lambda _: (
         "--python-version and --platform choose another, --all takes every one, --from names a file"
     ),
@@ -374,6 +377,14 @@ def _check_heard(code: int) -> None:
         raise typer.Exit(UNHEARD)
 
 
+def _about_system(number: int | None) -> str:
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return _FREE
+    if number in (errno.EEXIST, errno.ENOTDIR):
+        return "a file stands where a folder is needed: give another path, or move it away"
+    return _LOOK
+
+
 @contextlib.contextmanager
 def _worded(*, debug: bool) -> Iterator[None]:
     try:
@@ -397,6 +408,5 @@ def _worded(*, debug: bool) -> Iterator[None]:
             traceback.print_exc()
         where = f": {error.filename}" if error.filename else ""
         render.note(f"pseries: {error.strerror or error}{where}")
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        render.note(f"  → {_FREE if full else _LOOK}, then run it again")
+        render.note(f"  → {_about_system(error.errno)}, then run it again")
         raise typer.Exit(REFUSED) from error

@@ -55,7 +55,7 @@ SitePackages = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Argument(
         metavar="[SITE_PACKAGES]",
-        help="Installed tree; default: the running interpreter's.",
+        help="Installed tree, or its environment; default: the running interpreter's.",
         show_default=False,
     ),
 ]
@@ -78,15 +78,25 @@ def is_site(word: str) -> bool:
     return Path(word).is_dir() and not (Path(word) / "series.toml").exists()
 
 
+def named_site(site: Path | None, python: Path | None) -> Path | None:
+    """Return the site-packages folder that is named: by its path, or its environment's."""
+    if site is None:
+        return None
+    if python is not None:
+        raise typer.BadParameter("give SITE_PACKAGES or --python, not both")
+    from pseries.site.distribution import site_of
+
+    return site_of(site)
+
+
 def chosen_site(site: Path | None, python: Path | None, distribution: str | None) -> Path:
     """Return the site-packages folder that is meant.
 
     With a distribution, the folder in which the interpreter finds it; else its ``purelib``.
     """
-    if site is not None:
-        if python is not None:
-            raise typer.BadParameter("give SITE_PACKAGES or --python, not both")
-        return site
+    named = named_site(site, python)
+    if named is not None:
+        return named
     from pseries.site import interpreter
 
     if distribution is not None:

@@ -48,6 +48,8 @@ def list_series(series_dir: SeriesDir = None, json: Json = False) -> None:
         )
         for row in rows
     )
+    if not rows:
+        render.note("no series is in it: pseries init begins one, pseries import takes patches in")
 
 
 def show(series: SeriesName, series_dir: SeriesDir = None, json: Json = False) -> None:

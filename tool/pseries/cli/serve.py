@@ -19,6 +19,7 @@ from pseries.cli.options import (
     SeriesDir,
     SeriesName,
     SitePackages,
+    named_site,
 )
 
 if TYPE_CHECKING:
@@ -133,8 +134,7 @@ def serve(
 
     if json and not show:
         raise typer.BadParameter("--json goes with --print: the output of a server is its own")
-    if site_packages is not None and python is not None:
-        raise typer.BadParameter("give SITE_PACKAGES or --python, not both")
+    site_packages = named_site(site_packages, python)
     location = catalog.locate(series_dir)
     loaded = catalog.load(series, location)
     planned = serving.plan(series, loaded.spec, model, context.meta.get(_EXTRA, ()))

@@ -137,6 +137,8 @@ def status(
 def _print_status(found: Status) -> None:
     if not found.series:
         render.line(f"no series is applied to {found.site}")
+        if not any(Path(found.site).glob("*.dist-info")):
+            render.note("no package is installed there at all: is it a site-packages folder?")
     for each in found.series:
         marks = [f"digest {each.digest[:12]}", f"since {each.applied_at}"]
         marks += [f"relocated by {each.relocate}"] if each.relocate else []
@@ -179,6 +181,8 @@ def rollback(
 
     if site_packages is None and python is None and series is not None and is_site(series):
         site_packages, series = Path(series), None  # `pseries rollback SITE_PACKAGES`
+    elif series is not None and "/" in series:
+        series, site_packages = _by_path(Path(series), site_packages)
     site = chosen_site(site_packages, python, None)
     try:
         done = rolling.rollback(site, series, force=force, forget=forget)
@@ -202,6 +206,15 @@ def rollback(
     what = "forgotten" if done.forgotten else f"rolled back ({_counted(len(done.files))})"
     render.line(f"{done.series}: {what}: {done.site}")
     _print_aftermath(done)
+
+
+def _by_path(path: Path, site: Path | None) -> tuple[str | None, Path | None]:
+    """Return series and folder where a path stands for one: a series' own, else site-packages."""
+    if (path / "series.toml").exists():
+        return path.resolve().name, site
+    if site is None:
+        return None, path
+    return str(path), site
 
 
 def recover(

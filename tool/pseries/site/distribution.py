@@ -21,6 +21,7 @@ from pseries.model.fields import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from pseries.model.record import Record
     from pseries.site.fs import SiteTree
@@ -80,6 +81,16 @@ class Distribution(NamedTuple):
 def normalized(name: str) -> str:
     """Return a distribution's name as it is compared (PEP 503)."""
     return _RUN.sub("-", name).lower()
+
+
+def site_of(given: Path) -> Path:
+    """Return the site-packages folder that a path means: itself, or the one of an environment."""
+    if not any((given / name).is_dir() for name in ("lib", "lib64")) or any(
+        given.glob("*.dist-info")
+    ):
+        return given
+    inside = {found.resolve() for found in given.glob("lib*/python3*/site-packages")}
+    return inside.pop() if len(inside) == 1 else given
 
 
 def find(tree: SiteTree, name: str) -> Distribution:

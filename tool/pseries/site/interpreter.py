@@ -239,8 +239,11 @@ def _run(python: Path, script: str, *arguments: str) -> Any:
                 preexec_fn=bounded,
             )
             stdout, stderr = (file.read() for file in (out, err) if not file.seek(0))
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise InterpreterFailed(str(python), str(error)) from error
+    except subprocess.TimeoutExpired as error:
+        raise InterpreterFailed(str(python), f"no answer within {TIMEOUT:g} s") from error
+    except OSError as error:
+        reason = "it is a folder" if absolute(python).is_dir() else error.strerror or str(error)
+        raise InterpreterFailed(str(python), reason) from error
     if done.returncode != 0:
         said = stderr.decode("utf-8", "replace").strip().splitlines()
         raise InterpreterFailed(str(python), said[-1] if said else f"status {done.returncode}")

@@ -148,7 +148,7 @@ def capture(asked: Asked, location: Location | None, means: Means) -> Captured:
         And what finding the distribution, fetching its release and locking raise. Nothing was
         written then, and the tree is never changed.
     """
-    site = site_of(asked.site)
+    site = distributions.site_of(asked.site)
     with SiteTree(site) as tree:
         status.require_finished(tree)
         installed = distributions.find(tree, asked.distribution)
@@ -191,13 +191,6 @@ def capture(asked: Asked, location: Location | None, means: Means) -> Captured:
         verified=verified,
         notes=tuple(comparison.notes),
     )
-
-
-def site_of(given: Path) -> Path:
-    """Return the site-packages folder that a path means: itself, or the one of an environment."""
-    inside = {found.resolve() for found in given.glob("lib*/python3*/site-packages")}
-    own = any(given.glob("*.dist-info"))
-    return inside.pop() if not own and len(inside) == 1 else given
 
 
 def _refuse_applied(tree: SiteTree, installed: Distribution) -> None:
