@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+from pathlib import Path
 from typing import get_args, get_origin, get_type_hints
 
 import pytest
@@ -92,7 +93,9 @@ def test_fields_are_checked_like_those_of_a_dataclass():
         (errno.ENOSPC, "free space there"),
         (errno.EEXIST, "a file stands where a folder is needed"),
         (errno.ENOTDIR, "a file stands where a folder is needed"),
-        (errno.EACCES, "yours to read and write"),
+        (errno.EACCES, "take another place, or become somebody who may"),
+        (errno.EROFS, "take another place, or become somebody who may"),
+        (errno.ENOENT, "see that the path exists"),
     ],
 )
 def test_what_to_do_about_the_system(number: int, hint: str, capsys: pytest.CaptureFixture[str]):
@@ -127,3 +130,25 @@ def test_the_command_that_fetches_a_release_fetches_what_the_series_wants():
         "with the network: pseries upstream fetch eng 1.0 --root python;"
         " or add it from a folder: pseries upstream add eng 1.0 FOLDER --root python"
     )
+
+
+def test_a_current_folder_that_is_gone_is_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(typer.Exit), failures.reported(debug=False):
+        Path.cwd()
+    said = capsys.readouterr().err
+    assert said.startswith("pseries: the current folder was removed\n  → cd ")
+    with pytest.raises(typer.Exit), failures.reported(debug=False):
+        Path("other").stat()
+    assert "No such file or directory: other" in capsys.readouterr().err
+
+
+def test_a_release_without_wheels_has_none_to_choose_from():
+    error = errors.NoWheelFits("eng", "1.0", "this interpreter", ())
+    assert str(error) == "no wheel of eng 1.0 is known: none is in the manifest"
+    assert failures.hint_of(error).startswith("give one: --from WHEEL; ")

@@ -334,6 +334,17 @@ def test_a_platform_without_a_wheel_is_refused_with_what_there_is(bench: Bench) 
     assert release.left() == []
 
 
+def test_a_file_that_the_index_has_lost_is_named(release: Release) -> None:
+    for name in ("eng-1.0.tar.gz", WHEELS[0]):
+        (release.folder / name).unlink()
+    indexes.build(release.folder)
+    with pytest.raises(errors.FileNotListed, match=rf"no {WHEELS[0]}, .*: {WHEELS[1]}$"):
+        release.wheels()
+    with pytest.raises(errors.FileNotListed, match=r"no eng-1\.0\.tar\.gz, which the manifest"):
+        build_sdist.build_sdist(release.series, release.out, network=release.network)
+    assert release.left() == []
+
+
 def test_a_relocated_wheel_is_patched_where_its_files_are(bench: Bench) -> None:
     after = {**engine.FILES, "eng/nvidia/ops.py": CHANGED["eng/nvidia/ops.py"]}
     patch = bench.patch(dict(engine.FILES), after)

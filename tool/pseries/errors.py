@@ -968,9 +968,24 @@ class NoWheelFits(Refused):
     wheels: tuple[str, ...]
 
     def __str__(self) -> str:
-        there = "".join(f"\n  {name}" for name in self.wheels) or " it has none at all"
+        what = f"{self.distribution} {self.version}"
+        if not self.wheels:
+            return f"no wheel of {what} is known: none is in the manifest"
+        there = "".join(f"\n  {name}" for name in self.wheels)
+        return f"no wheel of {what} is for {self.platform}; it has:{there}"
+
+
+class FileNotListed(Refused):
+    """The index does not have a file that it had when the series was locked."""
+
+    filename: str
+    listed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        listed = ", ".join(self.listed) or "no file"
         return (
-            f"no wheel of {self.distribution} {self.version} is for {self.platform}; it has:{there}"
+            f"the index has no {self.filename}, which the manifest names; of that release it has:"
+            f" {listed}"
         )
 
 

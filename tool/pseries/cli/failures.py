@@ -205,8 +205,15 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.StoreBusy: lambda _: "wait for the other process, or end it, then run this again",
     errors.LabelRefused: lambda _: "change `label` in series.toml, then run it again",
     errors.WheelInvalid: lambda _: _BAD_FILE,
-    errors.NoWheelFits: lambda _: (
+    errors.NoWheelFits: lambda e: (
         "--python-version and --platform choose another, --all takes every one, --from names a file"
+        if e.wheels
+        else "give one: --from WHEEL; if the index has some, pseries lock SERIES takes them down"
+    ),
+    errors.FileNotListed: lambda e: (
+        "check --index-url; where the index has lost it, --from WHEEL"
+        if e.filename.endswith(".whl")
+        else "check --index-url; the index may have lost it"
     ),
     errors.WrongWheel: lambda _: "give a wheel of that release, or name another series",
     errors.AlreadyPatched: lambda _: "use it as it is, or give the official wheel",
@@ -377,9 +384,25 @@ def _check_heard(code: int) -> None:
         raise typer.Exit(UNHEARD)
 
 
+def _is_gone(error: OSError) -> bool:
+    """Whether the current folder is what is not there; the system then names no path.
+
+    A pop, too, takes folders along that only patches had.
+    """
+    if error.errno != errno.ENOENT or error.filename:
+        return False
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
 def _about_system(number: int | None) -> str:
     if number in (errno.ENOSPC, errno.EDQUOT):
         return _FREE
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "take another place, or become somebody who may do this there"
     if number in (errno.EEXIST, errno.ENOTDIR):
         return "a file stands where a folder is needed: give another path, or move it away"
     return _LOOK
@@ -407,6 +430,10 @@ def _worded(*, debug: bool) -> Iterator[None]:
         if debug:
             traceback.print_exc()
         where = f": {error.filename}" if error.filename else ""
-        render.note(f"pseries: {error.strerror or error}{where}")
-        render.note(f"  → {_about_system(error.errno)}, then run it again")
+        if _is_gone(error):
+            render.note("pseries: the current folder was removed")
+            render.note("  → cd to one that is there, then run it again")
+        else:
+            render.note(f"pseries: {error.strerror or error}{where}")
+            render.note(f"  → {_about_system(error.errno)}, then run it again")
         raise typer.Exit(REFUSED) from error

@@ -579,11 +579,7 @@ def _opened() -> Iterator[Work]:
     """Give the checkout around the current folder; what was noted on the way is printed last."""
     from pseries.workflows import stack
 
-    try:
-        here = Path.cwd()
-    except FileNotFoundError as error:  # a pop takes folders along that only patches had
-        raise FileNotFoundError(error.errno, "the current folder was removed") from None
-    with stack.opened(here) as work:
+    with stack.opened(Path.cwd()) as work:
         try:
             yield work
         finally:

@@ -19,6 +19,7 @@ from pseries.errors import (
     ArchiveRefused,
     ArtefactMismatch,
     EpochInvalid,
+    FileNotListed,
     FileNotStored,
     NeedsBuild,
     NothingToApply,
@@ -303,6 +304,7 @@ def download(series: Series, source: Source, network: Means) -> Path:
 
     Raises:
         FileNotStored: it was not downloaded before, and the network is forbidden.
+        FileNotListed: the index does not have it any more.
         And what asking an index and downloading raise.
     """
     cached = Store.open(series.spec.upstream.distribution).downloads / source.filename
@@ -338,9 +340,10 @@ def _downloaded(series: Series, source: Source, network: Means) -> Path:
             if not found and project.silent:
                 raise ReleaseUnreachable(project.distribution, upstream.version, project.silent)
             if not found:
-                wanted = f"{source.filename}, which the manifest names but the index has not"
-                names = tuple(file.artefact.filename for file in project.release(upstream.version))
-                raise NoWheelFits(upstream.distribution, upstream.version, wanted, names)
+                release = project.release(upstream.version)
+                raise FileNotListed(
+                    source.filename, tuple(file.artefact.filename for file in release)
+                )
             listed = found[0]
             if network.report is not None:
                 fetch.announce(listed, source.sha256, network.report)
