@@ -57,6 +57,15 @@ CARRIED = {
         "if a and b:\n", "if a and is_new(b):\n", "if a and b and not c:\n",
         "if a and is_new(b) and not c:\n",
     ),
+    "an import between others of which some are gone": (
+        "from a import (\n    b,\n)\nfrom c import (\n    d,\n)\nfrom f import (\n    g,\n)\n",
+        "from c import (\n    d,\n)\n",
+        (
+            "from a import (\n    b,\n)\nfrom c import (\n    d,\n)\nfrom e import h\n"
+            "from f import (\n    g,\n)\n"
+        ),
+        "from c import (\n    d,\n)\nfrom e import h\n",
+    ),
     "an import beside one that is gone": (
         "from a import x\nfrom c import y\n", "from c import y\n",
         "from a import x\nfrom b import z\nfrom c import y\n", "from b import z\nfrom c import y\n",

@@ -1,6 +1,7 @@
-"""Merging one stretch of Python by tokens, where a merge by lines ends in a conflict.
+"""Merging one stretch of Python by words, where a merge of the file ends in a conflict.
 
-Three readings must agree: the merge of the tokens, the merge of the syntax trees
+Three readings must agree: the merge of the text, first line by line without minding neighbours,
+then token by token, the merge of the syntax trees
 (:mod:`pseries.model.structure`), and the tree of the merged text. Tokens alone would put words
 together that do not belong together; trees alone have no layout and no comments.
 """
@@ -16,7 +17,7 @@ from pseries.model import align, structure, symbols
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pseries.model.align import Edit
     from pseries.model.structure import Shape
@@ -44,6 +45,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,9 @@ def weave(base: bytes, ours: bytes, theirs: bytes) -> Woven | None:
         return None
     if wanted == mine and old != other:
         return Woven(Weave.HELD, ours)
-    text = _by_tokens(base, ours, theirs)
+    text = _merged(base, ours, theirs, _lines)
+    if text is None:
+        text = _merged(base, ours, theirs, tokens)
     if text == ours:
         return Woven(Weave.HELD, ours)
     if old == mine and old != other and _indents(base)[:1] == _indents(ours)[:1]:
@@ -210,11 +216,18 @@ def _indents(fragment: bytes) -> list[str]:
     return found
 
 
-def _by_tokens(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Return the merge of the tokens, if it is clean and its tree is the merge of the trees."""
+def _lines(text: str) -> list[Token]:
+    """Split a stretch into its lines, as tokens."""
+    return [Token("", line) for line in _LINE.findall(text)]
+
+
+def _merged(
+    base: bytes, ours: bytes, theirs: bytes, split: Callable[[str], list[Token]]
+) -> bytes | None:
+    """Return the merge piece by piece, if it is clean and its tree is the merge of the trees."""
     # Latin-1 maps every byte to one character and back; only ASCII means anything to the lexer
     # and a line end in front makes the first line one like the others
-    old, mine, other = (tokens("\n" + side.decode("latin-1")) for side in (base, ours, theirs))
+    old, mine, other = (split("\n" + side.decode("latin-1")) for side in (base, ours, theirs))
     texts: list[bytes] = []
     for upward in (False, True):
         merged = _merge(old, mine, other, upward=upward)
@@ -234,7 +247,7 @@ def _by_tokens(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
 def _merge(
     base: Sequence[Token], ours: Sequence[Token], theirs: Sequence[Token], *, upward: bool
 ) -> list[Token] | None:
-    """Merge by tokens; where both sides put some at one point, ours come first.
+    """Merge piece by piece; where both sides put some at one point, ours come first.
 
     That is only a proposal: the caller compares the tree of the result with the tree it must have.
     """
@@ -279,7 +292,7 @@ def _steps(
 
 
 def _only_comments(new: Sequence[Token]) -> bool:
-    return all(token.text.startswith("#") for token in new)
+    return all(token.text.lstrip().startswith("#") for token in new)
 
 
 def _gap(base: str, ours: str, theirs: str) -> str:
