@@ -1,16 +1,21 @@
-"""upstream as typed at a prompt: what is in the store, and taking it out."""
+"""upstream list, add and remove as typed at a prompt."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
-from tests.support import engine
+from tests.support import archives, engine
 
+from pseries.upstream import imports
 from pseries.upstream.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     import pytest
+    from tests.cli.conftest import Said
     from tests.workflows.conftest import Bench
 
     from pseries.model.series import Series
@@ -48,3 +53,26 @@ def test_list_says_what_there_is_instead(bench: Bench, pseries: Run):
     said = pseries("upstream", "list", "enq")
     assert (said.code, said.out) == (0, "")
     assert "the store has no enq, but: eng" in said.err
+
+
+def test_a_folder_takes_the_place_of_a_release_only_if_that_is_said(
+    pseries: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PSERIES_CACHE", str(tmp_path / "cache"))
+    wheel = tmp_path / "eng-1.0-py3-none-any.whl"
+    wheel.write_bytes(archives.wheel("eng", "1.0", engine.FILES))
+    store = Store.open("eng")
+    with store.lock():
+        imports.add_archive(store, "1.0", wheel, "")
+    engine.write(tmp_path / "fork", engine.FILES)
+
+    said = pseries("upstream", "add", "eng", "1.0", tmp_path / "fork")
+    assert said.code == 1
+    assert f"eng 1.0 is in the store from {wheel.name}" in said.err
+    assert "1.0.post99" in said.err
+    assert "upstream add --replace" in said.err
+    assert pseries("upstream", "list").out.split()[:3] == ["eng", "1.0", "wheel"]
+
+    assert pseries("upstream", "add", "--replace", "eng", "1.0", tmp_path / "fork").code == 0
+    assert pseries("upstream", "list").out.split()[:3] == ["eng", "1.0", "folder"]
+    assert pseries("upstream", "add", "eng", "1.0", tmp_path / "fork").code == 0

@@ -11,7 +11,13 @@ import pytest
 from tests.support import archives
 from tests.support.archives import ZipMember, tar_entry, tar_gz, wheel_members, zip_file
 
-from pseries.errors import ArchiveRefused, ArtefactMismatch, FolderRefused, UpstreamInvalid
+from pseries.errors import (
+    ArchiveRefused,
+    ArtefactMismatch,
+    FolderRefused,
+    ReleaseTaken,
+    UpstreamInvalid,
+)
 from pseries.upstream import imports
 from pseries.upstream.imports import add_archive, add_folder
 from pseries.upstream.release import Artefact, Release
@@ -410,3 +416,19 @@ def test_a_folder_that_is_none_or_empty_is_no_release(
     with pytest.raises(FolderRefused, match=said):
         add_as_folder(store, tmp_path / name)
     assert store.releases() == ()
+
+
+def test_a_folder_takes_the_place_of_a_folder_and_of_nothing_else(
+    store: Store, tmp_path: Path, content: Content
+) -> None:
+    kept = add(store, tmp_path, WHEEL, archives.wheel("eng", "1.0", FILES))
+    fork = tmp_path / "fork"
+    fork.mkdir()
+    (fork / "a.py").write_bytes(b"a = 2\n")
+    with pytest.raises(ReleaseTaken, match=rf"eng 1\.0 is in the store from {WHEEL}"):
+        add_as_folder(store, fork)
+    assert store.find("1.0") == kept
+    with store.lock():
+        assert add_folder(store, "1.0", fork, "", replace=True).source == "folder"
+    (fork / "a.py").write_bytes(b"a = 3\n")
+    assert plain(content(store, add_as_folder(store, fork).tree)) == {"a.py": b"a = 3\n"}

@@ -64,7 +64,7 @@ def test_sglang_comes_from_its_wheel_under_the_root_and_an_installed_copy_is_the
         for info in opened.infolist():
             (tmp_path / "site" / info.filename).chmod(info.external_attr >> 16 & 0o777)
     with store.lock():
-        installed = add_folder(store, "0.5.15", tmp_path / "site", "python")
+        installed = add_folder(store, "0.5.15", tmp_path / "site", "python", replace=True)
     assert installed.commit == release.commit
 
 

@@ -13,6 +13,7 @@ from pseries.errors import (
     FolderRefused,
     PseriesError,
     ReleaseNotFound,
+    ReleaseTaken,
     ReleaseUnreachable,
     SeriesExists,
     TagUnclear,
@@ -177,6 +178,19 @@ def test_a_folder(begin: Callable[..., Begun], tmp_path: Path) -> None:
     begun = begin("1.0", path=tmp_path / "fork")
     assert (begun.source, begun.root) == ("folder", "src")
     assert loaded(begun).locked().upstream.root == "src"
+
+
+def test_a_folder_does_not_take_the_place_of_a_release(
+    index: IndexServer, begin: Callable[..., Begun], tmp_path: Path
+) -> None:
+    offer(index, None)
+    begin("1.0")
+    kept = Store.open("eng").find("1.0")
+    engine.write(tmp_path / "fork", {**SRC, **TOP})
+    with pytest.raises(ReleaseTaken):
+        begin("1.0", path=tmp_path / "fork", variant="fork")
+    assert Store.open("eng").find("1.0") == kept
+    assert begin("1.0.post99", path=tmp_path / "fork").source == "folder"
 
 
 def test_an_installed_tree(begin: Callable[..., Begun], tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ from tests.support import engine
 from pseries.errors import (
     AlreadyForRelease,
     BuiltOnOthers,
-    FolderRefused,
     NoRebase,
     RebaseInProgress,
     RebaseInvalid,
     RebaseNotOurs,
     RebaseNotStopped,
     RebaseUnresolved,
+    ReleaseTaken,
     SeriesExists,
     SeriesNotFound,
     SeriesUnclear,
@@ -315,7 +315,7 @@ class TestNewSeries:
         assert stored is not None
         with store.lock():
             kept = store.write("5.0", stored.tree, lambda: Origin("sdist", "eng-5.0.tar.gz", ""))
-        with pytest.raises(FolderRefused, match=r"is in the store from .* as 5\.0\.post99$"):
+        with pytest.raises(ReleaseTaken, match=r"eng 5\.0 is in the store from eng-5\.0\.tar\.gz"):
             rebasing.start(Asked("eng-1.0", "5.0", onto_path=fork), moving.location, OFFLINE)
         assert store.find("5.0") == kept
         with pytest.raises(FolderRefused, match="there is no such folder"):

@@ -660,6 +660,18 @@ class FolderRefused(Refused):
         return f"{self.folder} cannot serve as a release:{listing(self.problems)}"
 
 
+class ReleaseTaken(Refused):
+    """A folder would take the place of a release that came from an index or from git."""
+
+    distribution: str
+    version: str
+    origin: str
+
+    def __str__(self) -> str:
+        what = f"{self.distribution} {self.version} is in the store from {self.origin}"
+        return f"{what}, and every series for it goes by that"
+
+
 class ReleaseNotFound(Refused):
     """The sources answered, and none of them has the release."""
 

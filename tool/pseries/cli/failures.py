@@ -180,6 +180,10 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.UpstreamInvalid: lambda _: "correct it and run the command again",
     errors.ArchiveRefused: lambda _: _BAD_FILE,
     errors.FolderRefused: lambda _: "give a checkout, or an untouched site-packages folder",
+    errors.ReleaseTaken: lambda e: (
+        f"give the folder a version of its own, such as {e.version}.post99; if it is to take that"
+        " place for all of them: pseries upstream add --replace …"
+    ),
     errors.ReleaseNotFound: lambda _: "check the version, or give --git URL, or add a folder",
     errors.ReleaseUnreachable: lambda _: (
         "check the network (--offline forbids it), --index-url and proxies;"

@@ -122,6 +122,10 @@ def add(
         bool,
         typer.Option("--accept-changed", help="Take files that differ from their RECORD too."),
     ] = False,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Take the place of the release from an index or git."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Add a release from a folder, for a fork that is not public."""
@@ -130,7 +134,9 @@ def add(
 
     store = Store.open(distribution)
     with store.lock(_waiting):
-        release = imports.add_folder(store, version, path, root, accept_changed=accept_changed)
+        release = imports.add_folder(
+            store, version, path, root, accept_changed=accept_changed, replace=replace
+        )
     _print((release,), json=json)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from pseries.errors import ArtefactMismatch, FolderRefused, Problem, UpstreamInvalid
+from pseries.errors import ArtefactMismatch, FolderRefused, Problem, ReleaseTaken, UpstreamInvalid
 from pseries.git import process
 from pseries.git.pack import File
 from pseries.model import paths, record
@@ -99,7 +99,13 @@ def add_archive(
 
 
 def add_folder(
-    store: Store, version: str, path: Path, root: str, *, accept_changed: bool = False
+    store: Store,
+    version: str,
+    path: Path,
+    root: str,
+    *,
+    accept_changed: bool = False,
+    replace: bool = False,
 ) -> Release:
     """Import a folder as a release; call it under the store's lock.
 
@@ -114,12 +120,18 @@ def add_folder(
         path: the folder.
         root: the folder of the tree that installs into site-packages.
         accept_changed: take installed files although they are not what RECORD says.
+        replace: take the place of a release that came from elsewhere; that of a folder's is always
+            taken, so that it can be added again after a change.
 
     Raises:
+        ReleaseTaken: the version is in the store, not from a folder, and is not to be replaced.
         FolderRefused: it is not what it should be; the error says all that is wrong.
     """
     version = version_text(version)
     checked_root(root)
+    known = store.find(version)
+    if known is not None and known.source != "folder" and not replace:
+        raise ReleaseTaken(known.distribution, version, known.origin)
     path = existing_folder(path)
     info = _dist_info(path, store.distribution)
     if info is not None:

@@ -305,7 +305,7 @@ class _Comparison:
         elif state is not None:
             what = (
                 f"edited, but {self.release.origin} has no such file: install the release elsewhere"
-                " and `pseries upstream add` that folder"
+                " and `pseries upstream add --replace` that folder"
             )
             self.left_out.append(Problem(path, what))
 

@@ -17,7 +17,6 @@ from pseries.errors import (
     AlreadyForRelease,
     BuiltOnOthers,
     DoesNotApply,
-    FolderRefused,
     NoRebase,
     Problem,
     RebaseInProgress,
@@ -365,14 +364,6 @@ def _add(store: Store, version: str, folder: Path, root: str) -> None:
 
     folder = imports.existing_folder(folder)
     with store.lock():
-        found = store.find(version)
-        if found is not None and found.source != "folder":  # others go by that one
-            what = f"{found.distribution} {version}"
-            why = (
-                f"is in the store from {found.origin}; give the folder a version of its own, such"
-                f" as {version}.post99"
-            )
-            raise FolderRefused(str(folder), (Problem(what, why),))
         imports.add_folder(store, version, folder, root)
 
 
