@@ -19,14 +19,6 @@ _LONGEST = 64
 _CPU = "cpu"
 
 
-def same_release(version: str, wanted: str) -> bool:
-    """Say whether two versions are one release, local labels apart."""
-    try:
-        return Version(Version(version).public) == Version(Version(wanted).public)
-    except InvalidVersion:
-        return False
-
-
 def labelled(version: str, label: str) -> str:
     """Return ``version`` with ``label`` as its local version, in normal form.
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pseries.model.splice import File
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*")
+_LONGEST_NAME = 200
+"""The file of a branch has to hold its name and what git adds to it, such as ``.lock``."""
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 _REPACK_TIMEOUT = 600.0
 
@@ -40,7 +42,8 @@ class Named(NamedTuple):
 
 def is_name(name: str) -> bool:
     """Say whether a series' name can be a branch's (git-check-ref-format(1), and stricter)."""
-    return _NAME.fullmatch(name) is not None and not name.endswith(".lock")
+    fits = len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
+    return fits and not name.endswith(".lock")
 
 
 def write(

@@ -16,7 +16,7 @@ from pseries.errors import (
     Problem,
     TargetRefused,
 )
-from pseries.model import paths, record
+from pseries.model import naming, paths, record
 from pseries.model.fields import parse_json
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 """Signatures of RECORD: they stop being true when it changes."""
 
 _SHOWN = 3
-_RUN = re.compile(r"[-_.]+")
 _OLD_STYLE = (".egg-info", ".egg-link", ".egg")
 _EDITABLE = re.compile(r"(?:.*/)?(?:__editable__.*|[^/]*\.pth)", re.DOTALL)
 
@@ -78,11 +77,6 @@ class Distribution(NamedTuple):
         return tuple(sorted(found - {"__pycache__"}))
 
 
-def normalized(name: str) -> str:
-    """Return a distribution's name as it is compared (PEP 503)."""
-    return _RUN.sub("-", name).lower()
-
-
 def site_of(given: Path) -> Path:
     """Return the site-packages folder that a path means: itself, or the one of an environment."""
     if not any((given / name).is_dir() for name in ("lib", "lib64")) or any(
@@ -104,8 +98,8 @@ def find(tree: SiteTree, name: str) -> Distribution:
             metadata cannot be read.
         TargetRefused: its metadata are links into a shared cache.
     """
-    wanted = normalized(name)
-    found = [each for each in _installed(tree, wanted) if normalized(each.name) == wanted]
+    wanted = naming.normalized(name)
+    found = [each for each in _installed(tree, wanted) if naming.normalized(each.name) == wanted]
     if len(found) > 1:
         names = ", ".join(each.info for each in found)
         raise _refused(tree, name, f"it is there more than once ({names}), a broken upgrade")
@@ -174,7 +168,7 @@ def _installed(tree: SiteTree, wanted: str | None) -> Iterator[Installed]:
         except TargetRefused:
             # Fatal where it is the one that is looked for, and not only of a like name.
             folder = info.removesuffix(".dist-info")
-            if wanted is not None and normalized(folder.rpartition("-")[0]) == wanted:
+            if wanted is not None and naming.normalized(folder.rpartition("-")[0]) == wanted:
                 raise
             continue
         if installed is not None:
@@ -183,7 +177,7 @@ def _installed(tree: SiteTree, wanted: str | None) -> Iterator[Installed]:
 
 def _starts(folder: str, wanted: str) -> bool:
     """Whether a dist-info or egg may be of ``wanted``: names and versions both may hold "-"."""
-    return f"{normalized(folder)}-".startswith(f"{wanted}-")
+    return f"{naming.normalized(folder)}-".startswith(f"{wanted}-")
 
 
 def _read_metadata(tree: SiteTree, info: str) -> Installed | None:

@@ -21,6 +21,7 @@ from pseries.errors import (
     SiteNotFound,
     WrongTree,
 )
+from pseries.model import naming
 from pseries.site import distribution
 from pseries.site.fs import SiteTree
 
@@ -79,7 +80,7 @@ def locate(python: Path | None, name: str) -> Located:
         And what :func:`pseries.site.distribution.find` raises.
     """
     shown = sys.executable if python is None else str(python)
-    guess = distribution.normalized(name).replace("-", "_")
+    guess = naming.normalized(name).replace("-", "_")
     folders, origins = _ask(python, (guess,))
     looked_in = []
     for folder in folders:

@@ -33,13 +33,13 @@ from pseries.errors import (
     WrongWheel,
 )
 from pseries.export import wheel as wheels
-from pseries.export.label import labelled, same_release
+from pseries.export.label import labelled
 from pseries.export.sbom import Ancestor, Applied, Provenance
 from pseries.export.sbom import render as render_sbom
 from pseries.export.wheel import Content, Wheel
 from pseries.export.zipcopy import EARLIEST
 from pseries.model import manifest as manifests
-from pseries.model import paths
+from pseries.model import naming, paths
 from pseries.model.layout import Placement
 from pseries.model.series import sha256
 from pseries.upstream.store import Store, cache_folder
@@ -128,7 +128,7 @@ def _is_for(spec: Spec, filename: str) -> bool:
         name, version = parse_wheel_filename(filename)[:2]
     except ValueError:
         return False
-    return name == canonicalize_name(spec.upstream.distribution) and same_release(
+    return name == canonicalize_name(spec.upstream.distribution) and naming.same_release(
         str(version), spec.upstream.version
     )
 
@@ -368,7 +368,7 @@ def wheel_version(series: Series, filename: str) -> Version:
     except ValueError:
         raise WrongWheel(series.name, filename, wanted) from None
     same = name == canonicalize_name(upstream.distribution)
-    if not same or not same_release(str(version), upstream.version):
+    if not same or not naming.same_release(str(version), upstream.version):
         raise WrongWheel(series.name, filename, wanted)
     return version
 

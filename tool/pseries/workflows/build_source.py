@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from pseries.errors import BuildFailed
 from pseries.export import wheel as wheels
-from pseries.export.label import labelled, same_release
+from pseries.export.label import labelled
 from pseries.export.sbom import Ancestor
 from pseries.export.sbom import render as render_sbom
 from pseries.export.wheel import Wheel
+from pseries.model import naming
 from pseries.workflows import patching
 from pseries.workflows.build import provenance, sha256_of, source_date_epoch
 from pseries.workflows.build_sdist import build_sdist
@@ -94,7 +95,7 @@ def _labelled(series: Series, built: Version, release: str) -> str:
     """
     upstream = series.spec.upstream.version
     wanted = labelled(upstream, series.spec.label)
-    if not same_release(str(built), upstream):
+    if not naming.same_release(str(built), upstream):
         raise BuildFailed(release, f"its build backend made version {built} instead of {wanted}")
     has_it = f"{built}.".startswith(f"{wanted}.")  # a backend may append what it was built for
     return str(built) if has_it else labelled(str(built), series.spec.label)

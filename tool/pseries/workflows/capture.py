@@ -28,8 +28,8 @@ from pseries.git.checkout import identity
 from pseries.git.merge import MergeStore
 from pseries.model import commit as commits
 from pseries.model import manifest as manifests
+from pseries.model import naming, paths, symbols
 from pseries.model import patch as patch_files
-from pseries.model import paths, symbols
 from pseries.model import series as series_model
 from pseries.model.heading import Kind
 from pseries.model.layout import Layout
@@ -195,9 +195,9 @@ def capture(asked: Asked, location: Location | None, means: Means) -> Captured:
 
 def _refuse_applied(tree: SiteTree, installed: Distribution) -> None:
     live, _ = status.live(tree)
-    name = distributions.normalized(installed.name)
+    name = naming.normalized(installed.name)
     for receipt in live.applied:
-        if distributions.normalized(receipt.distribution) == name:
+        if naming.normalized(receipt.distribution) == name:
             what = (
                 f"series {receipt.series} is applied there: check it out and edit it, or take it"
                 " off first"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import Problem, SeriesFolderMissing, SeriesInvalid, SeriesNotFound
 from pseries.model import manifest as manifests
+from pseries.model import naming
 from pseries.model import order as orders
 from pseries.model import series as series_model
 from pseries.model import spec as specs
-from pseries.site import distribution as distributions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,11 +142,11 @@ def load_spec(name: str, location: Location | None) -> tuple[specs.Spec, orders.
 
 def versions(distribution: str, location: Location | None) -> dict[str, str]:
     """Return the series for a distribution and the upstream version that each is for."""
-    wanted = distributions.normalized(distribution)
+    wanted = naming.normalized(distribution)
     return {
         name: version
         for name, (patched, version) in releases(location).items()
-        if distributions.normalized(patched) == wanted
+        if naming.normalized(patched) == wanted
     }
 
 

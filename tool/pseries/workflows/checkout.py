@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from pseries.errors import BaseChanged, CheckoutInTheWay, Problem, ReadingsDiffer, Unwritten
+from pseries.git import branch as branches
 from pseries.git.checkout import Checkout, Snapshot
 from pseries.model import commit as commits
 from pseries.model import manifest as manifests
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pseries.upstream.release import Release
     from pseries.upstream.store import Store
     from pseries.workflows.catalog import Location
-
-_BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 
 def check_out(
@@ -58,7 +56,7 @@ def check_out(
     series.locked()
     if folder.exists() or folder.is_symlink():
         raise CheckoutInTheWay(str(folder))
-    branch = series.name if _branch_like(series.name) else "series"
+    branch = series.name if branches.is_name(series.name) else "series"
     with Checkout.create(folder.absolute(), store.git_dir, branch) as checkout:
         stack = _stack(checkout, series, location, release)
         shown = _folders(series.patches)
@@ -211,7 +209,3 @@ def _folders(patches: Sequence[Patch]) -> Iterable[str]:
     """Return the folders that patches touch files in, but the top one, which is always shown."""
     found = {str(PurePosixPath(path).parent) for patch in patches for path in patch.paths}
     return sorted(found - {"."})
-
-
-def _branch_like(name: str) -> bool:
-    return bool(_BRANCH.fullmatch(name)) and ".." not in name and not name.endswith((".", ".lock"))

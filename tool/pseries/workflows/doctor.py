@@ -28,11 +28,12 @@ from pseries.errors import (
     WrongTree,
 )
 from pseries.git import process as git
+from pseries.model import naming
 from pseries.site import distribution as distributions
 from pseries.site import interpreter
 from pseries.site.fs import SiteTree
 from pseries.workflows import calls, serve
-from pseries.workflows.survey import Condition, same_release, survey
+from pseries.workflows.survey import Condition, survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -206,10 +207,10 @@ def _open(folders: Sequence[Path], stack: contextlib.ExitStack) -> tuple[SiteTre
 
 
 def _installed(trees: Sequence[SiteTree], name: str) -> tuple[SiteTree, Installed] | None:
-    wanted = distributions.normalized(name)
+    wanted = naming.normalized(name)
     for tree in trees:
         for each in distributions.all_distributions(tree):
-            if distributions.normalized(each.name) == wanted:
+            if naming.normalized(each.name) == wanted:
                 return tree, each
     return None
 
@@ -233,7 +234,7 @@ def _metadata(tree: SiteTree, installed: Installed) -> Mapping[str, tuple[str, .
 
 
 def _fitting(trees: Sequence[SiteTree], known: Mapping[str, tuple[str, str]]) -> Iterator[Check]:
-    names = {distributions.normalized(name): name for name, _ in known.values()}
+    names = {naming.normalized(name): name for name, _ in known.values()}
     for name in sorted(names):
         found = _installed(trees, name)
         if found is None:
@@ -248,8 +249,8 @@ def _fits(installed: Installed, known: Mapping[str, tuple[str, str]]) -> tuple[s
         sorted(
             name
             for name, (distribution, version) in known.items()
-            if distributions.normalized(distribution) == distributions.normalized(installed.name)
-            and same_release(installed.version, version)
+            if naming.normalized(distribution) == naming.normalized(installed.name)
+            and naming.same_release(installed.version, version)
         )
     )
 
@@ -271,7 +272,7 @@ def _distribution(
     text = f"{installed.name} {installed.version} in {tree.root}"
     if place.problem:
         return Check("distribution", Verdict.UNMET, place.problem, wanted, "mend PYTHONPATH")
-    if same_release(installed.version, upstream.version):
+    if naming.same_release(installed.version, upstream.version):
         return Check("distribution", Verdict.MET, text, wanted)
     fits = _fits(installed, known)
     remedy = f"take the series {' or '.join(fits)}, or: {install}" if fits else install
@@ -338,7 +339,7 @@ def _package(
     remedy = place.install(f"{name}{requirement.specifier}", over=found is not None)
     for each in own:
         pinned = str(each.specifier)
-        if distributions.normalized(each.name) == distributions.normalized(name) and pinned:
+        if naming.normalized(each.name) == naming.normalized(name) and pinned:
             remedy += f" (pip will warn: the engine itself asks for {pinned})"
             break
     return Check(name, Verdict.UNMET, version, wanted, remedy)

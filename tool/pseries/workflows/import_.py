@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from pseries.errors import ImportUnclear, PatchNotFound, Problem
 from pseries.git import objects
 from pseries.model import manifest as manifests
+from pseries.model import naming
 from pseries.model import order as orders
 from pseries.model import patch as patch_files
 from pseries.model import series as series_model
-from pseries.site import distribution as distributions
 from pseries.upstream.store import Store
 from pseries.workflows import catalog, folders, sources
 from pseries.workflows.desk import files_in
@@ -232,10 +232,10 @@ def _hinted(found: Sequence[Found], location: Location | None) -> str:
 
     Any folder may be called ``build-1.0``; no index is asked about a name that nobody gave.
     """
-    known = {distributions.normalized(name) for name in _known(location)}
+    known = {naming.normalized(name) for name in _known(location)}
     for each in found:
         name, _, version = _parted(each.hint)
-        if version and distributions.normalized(name) in known:
+        if version and naming.normalized(name) in known:
             return each.hint
     return ""
 

@@ -12,7 +12,7 @@ from pseries.errors import (
     ReplacedUnderneath,
     StillInPlace,
 )
-from pseries.model import paths
+from pseries.model import naming, paths
 from pseries.site import distribution as distributions
 from pseries.site import lock, processes, receipt, transaction, undo
 from pseries.site.fs import SiteTree
@@ -150,7 +150,7 @@ def _refuse_replaced(tree: SiteTree, chosen: Receipt) -> None:
     names = [
         f"{each.name} {each.version}"
         for each in distributions.all_distributions(tree)
-        if distributions.normalized(each.name) == distributions.normalized(chosen.distribution)
+        if naming.normalized(each.name) == naming.normalized(chosen.distribution)
     ]
     now = ", ".join(names) or "none"
     now = f"a new copy of {now}" if now == was else now

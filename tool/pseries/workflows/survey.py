@@ -14,7 +14,7 @@ from pseries.errors import (
     SeriesInvalid,
     WrongRelease,
 )
-from pseries.model import paths
+from pseries.model import naming, paths
 from pseries.site import distribution as distributions
 from pseries.workflows import patching, status
 
@@ -102,11 +102,9 @@ class Target(NamedTuple):
 
     def stack(self) -> tuple[Receipt, ...]:
         """Return the receipts of this distribution, the first applied first."""
-        mine = distributions.normalized(self.distribution.name)
+        mine = naming.normalized(self.distribution.name)
         return tuple(
-            each
-            for each in self.state.applied
-            if distributions.normalized(each.distribution) == mine
+            each for each in self.state.applied if naming.normalized(each.distribution) == mine
         )
 
 
@@ -131,12 +129,12 @@ def survey(
     manifest = series.locked()
     wanted = series.spec.upstream
     installed = distributions.find(tree, wanted.distribution)
-    if not same_release(installed.version, wanted.version):
+    if not naming.same_release(installed.version, wanted.version):
         fits = tuple(
             sorted(
                 name
                 for name, version in fitting().items()
-                if same_release(installed.version, version)
+                if naming.same_release(installed.version, version)
             )
         )
         raise WrongRelease(
@@ -190,19 +188,6 @@ def unchanged(tree: SiteTree, target: Target) -> bool:
         and status.live(tree)[0] == target.state
         and all(tree.read(file.path) == target.found.get(file.canonical) for file in target.files)
     )
-
-
-def same_release(installed: str, wanted: str) -> bool:
-    """Whether an installed version is the wanted one, a local label apart (PEP 440)."""
-    public = installed.partition("+")[0]
-    if public == wanted:
-        return True
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - rarely needed
-
-    try:
-        return Version(public) == Version(wanted)
-    except InvalidVersion:
-        return False
 
 
 def git_files(found: Mapping[str, FileState]) -> dict[str, tuple[int, bytes]]:
