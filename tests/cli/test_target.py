@@ -153,7 +153,7 @@ def test_apply_finishes_what_was_interrupted(here: Bench, whole: Series, pseries
         (("apply", "eng-1.0"), 1, "eng is not installed"),
         (("apply", "eng-1.0", "--python", "{site}"), 1, "packages: it is a folder\n"),
         (("apply", "eng-1.0", "--python", "{site}/eng/core.py"), 1, "packages: Permission denied"),
-        (("apply", "series/eng-1.0/0001-read.patch", "{site}"), 1, "folder of the series: series/eng-1"),
+        (("apply", "series/eng-1.0/0001-read.patch", "{site}"), 1, "of the series: series/eng-1"),
         (("apply", "{site}", "eng-1.0"), 1, "the series comes first"),
         (("rollback", "/nowhere/site-packages"), 1, "/nowhere/site-packages cannot be used"),
         (("rollback", "series/eng-1.0", "{site}"), 1, "series eng-1.0 is not applied to {site}"),

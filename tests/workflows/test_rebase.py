@@ -16,6 +16,7 @@ from tests.support import engine
 from pseries.errors import (
     AlreadyForRelease,
     BuiltOnOthers,
+    FolderRefused,
     NoRebase,
     RebaseInProgress,
     RebaseInvalid,
