@@ -10,6 +10,7 @@ import pytest
 from pseries.errors import GitTooOld
 from pseries.git import merge, process
 from pseries.git.merge import MergeStore, Rename, Sides
+from pseries.model.manifest import blob_id
 from pseries.model.verdict import Labels
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class TestDiffs:
     def test_writes_what_format_patch_writes(self, store: MergeStore) -> None:
         old, new = tree(store, a=text()), tree(store, a=text((10, b"new\n")))
         (diff,) = store.diffs([(old, new)])
-        ids = store.blob(text()), store.blob(text((10, b"new\n")))
+        ids = blob_id(text()), blob_id(text((10, b"new\n")))
         assert diff.startswith(
             b"diff --git a/a b/a\nindex %s..%s 100644\n--- a/a\n+++ b/a\n@@ -7,7 +7,7 @@"
             % (ids[0].encode(), ids[1].encode())

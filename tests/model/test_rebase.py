@@ -32,8 +32,7 @@ class TestSteps:
         assert stopped.phase is Phase.STOPPED
         resolved = rebase.resolved(stopped, FILES)
         assert (resolved.phase, resolved.stop) == (Phase.RUNNING, None)
-        assert resolved.decision("0002-x.patch") == Decision("0002-x.patch", False, FILES)
-        assert resolved.decision("0001-x.patch") is None
+        assert resolved.decisions == (Decision("0002-x.patch", False, FILES),)
         assert begun == rebase.begin(PLAN)
 
     def test_a_later_decision_on_a_patch_counts(self) -> None:

@@ -53,7 +53,7 @@ def change_one(
     change = trees.replacing(tree, path, data)
     assert change.after is not None
     with exclusive(tree, 5):
-        return transaction.commit(tree, [change], {change.after.sha256: data})
+        return transaction.commit(tree, [change], {change.after.sha256: data}, ())
 
 
 # --- what it does -----------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def test_a_file_that_is_not_what_was_planned_with_stops_it(site: Path, tree: Sit
     (site / "eng/new.py").touch()
     before = trees.snapshot(site, times=True)
     with exclusive(tree, 5), pytest.raises(TargetChanged) as caught:
-        transaction.commit(tree, changes, {Image.of(b"new", 0).sha256: b"new"})
+        transaction.commit(tree, changes, {Image.of(b"new", 0).sha256: b"new"}, ())
     whats = [problem.what.split(" ")[0:3] for problem in caught.value.problems]
     assert whats == [
         ["has", "the", "sha256"],
@@ -280,13 +280,13 @@ def test_links_are_refused_and_what_they_show_is_safe(
     (site / "eng/mod.py").rename(outside)
     (site / "eng/mod.py").symlink_to(outside)
     with exclusive(tree, 5), pytest.raises(TargetRefused, match="symbolic link"):
-        transaction.commit(tree, changes.changes, contents)
+        transaction.commit(tree, changes.changes, contents, ())
     (site / "eng/mod.py").unlink()
     outside.rename(site / "eng/mod.py")
     (site / "eng").rename(tmp_path / "real")
     (site / "eng").symlink_to(tmp_path / "real")
     with exclusive(tree, 5), pytest.raises(TargetRefused, match="symbolic link"):
-        transaction.commit(tree, changes.changes, contents)
+        transaction.commit(tree, changes.changes, contents, ())
     assert (tmp_path / "real/mod.py").read_bytes() == b"a = 1\n"
 
 
@@ -294,7 +294,7 @@ def test_its_own_files_cannot_be_changed_with_it(tree: SiteTree) -> None:
     for path in (".pseries/journal", ".pseries/objects/" + "0" * 64, ".pseries/lock"):
         change = Change(path, None, Image.of(b"x", 0o644))
         with exclusive(tree, 5), pytest.raises(ValueError, match="transaction itself"):
-            transaction.commit(tree, [change], {})
+            transaction.commit(tree, [change], {}, ())
 
 
 def test_a_path_twice_or_content_with_another_hash_is_a_bug(tree: SiteTree) -> None:
@@ -302,9 +302,9 @@ def test_a_path_twice_or_content_with_another_hash_is_a_bug(tree: SiteTree) -> N
     assert change.after is not None
     with exclusive(tree, 5):
         with pytest.raises(ValueError, match="twice"):
-            transaction.commit(tree, [change, change], {})
+            transaction.commit(tree, [change, change], {}, ())
         with pytest.raises(ValueError, match="another sha256"):
-            transaction.commit(tree, [change], {change.after.sha256: b"other"})
+            transaction.commit(tree, [change], {change.after.sha256: b"other"}, ())
     assert trees.pending(tree.root) is None
 
 
@@ -340,7 +340,7 @@ def test_without_permission_nothing_changes(site: Path, tree: SiteTree) -> None:
     def as_nobody() -> int:
         os.setuid(65534)
         with pytest.raises(TargetNotWritable, match="Permission denied"):
-            transaction.commit(tree, [change], contents)
+            transaction.commit(tree, [change], contents, ())
         return 42
 
     assert faults.in_child(as_nobody) == 42
@@ -417,7 +417,7 @@ def test_a_disk_that_fills_up_leaves_all_as_it_was(
                 if unforeseen:
                     patch.setattr(SiteTree, "room", lambda _: (None, None))
                 try:
-                    transaction.commit(tree, [change], {change.after.sha256: b"# new\n" * 8000})
+                    transaction.commit(tree, [change], {change.after.sha256: b"# new\n" * 8000}, ())
                 except TargetNotWritable as error:
                     assert left < 208
                     refused = error
@@ -564,8 +564,7 @@ def test_a_commit_recovers_first(site: Path, tree: SiteTree) -> None:
     trees.interrupted(tree)
     assert change.after is not None
     with exclusive(tree, 5):
-        committed = transaction.commit(tree, [change], {change.after.sha256: b"# new\n"})
-    assert committed.recovered.outcome is Outcome.FORWARD
+        transaction.commit(tree, [change], {change.after.sha256: b"# new\n"}, ())
     assert (site / "eng/mod.py").read_bytes() == b"a = 2\n"
     assert (site / "eng/__init__.py").read_bytes() == b"# new\n"
 
@@ -580,7 +579,7 @@ def test_recovery_by_another_user_can_read_what_root_stored(site: Path, tree: Si
         patch.setattr(transaction, "_sweep", lambda _: None)
         change = trees.replacing(tree, "eng/mod.py", b"other\n")
         assert change.after is not None
-        transaction.commit(tree, [change], {change.after.sha256: b"other\n"})
+        transaction.commit(tree, [change], {change.after.sha256: b"other\n"}, ())
     assert change.before is not None
     stored = site / ".pseries/objects" / change.before.sha256
     assert stored.stat().st_mode & 0o777 == 0o600

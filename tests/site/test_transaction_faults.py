@@ -111,7 +111,8 @@ def one_of_each(tree: SiteTree) -> object:
     ]
     contents = {Image.of(data, 0).sha256: data for data in (b"a = 2\n", b"x = 1\n")}
     with exclusive(tree, 10):
-        return transaction.commit(tree, changes, contents)
+        folders = transaction.folder_changes(tree, changes)
+        return transaction.commit(tree, changes, contents, folders)
 
 
 WORK: dict[str, tuple[Callable[[Path], object], Callable[[SiteTree], object]]] = {

@@ -144,7 +144,7 @@ def test_a_file_with_more_than_permissions_is_refused_by_name(
     with pytest.raises(TargetRefused, match=f"{path} is refused: it is setuid, setgid or sticky"):
         trees.apply(tree)
     with exclusive(tree, 5), pytest.raises(TargetRefused, match=path):
-        transaction.commit(tree, [change], {hashlib.sha256(b"new").hexdigest(): b"new"})
+        transaction.commit(tree, [change], {hashlib.sha256(b"new").hexdigest(): b"new"}, ())
     assert trees.snapshot(site) == before
 
 

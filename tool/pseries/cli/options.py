@@ -100,5 +100,5 @@ def chosen_site(site: Path | None, python: Path | None, distribution: str | None
     from pseries.site import interpreter
 
     if distribution is not None:
-        return interpreter.locate(python, distribution).site
+        return interpreter.locate(python, distribution)
     return interpreter.purelib(python)

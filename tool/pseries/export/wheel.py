@@ -96,7 +96,7 @@ class Wheel:
         self.path = path
         self.filename = filename or path.name
         try:
-            name, self.version, self.build, self.tags = parse_wheel_filename(self.filename)
+            name, self.version, *_ = parse_wheel_filename(self.filename)
         except (InvalidWheelFilename, InvalidVersion) as error:
             raise WheelInvalid(self.filename, (Problem("the file name", str(error)),)) from None
         self.distribution = str(name)
@@ -261,9 +261,7 @@ class Wheel:
 
     # --- content ------------------------------------------------------------------------------
 
-    def verify(
-        self, workers: int | None = None, progress: Callable[[int], None] | None = None
-    ) -> None:
+    def verify(self, progress: Callable[[int], None] | None = None) -> None:
         """Compare the content of every member with RECORD and its checksum.
 
         Inflating and hashing release Python's lock, so members are shared out over threads, the
@@ -276,7 +274,7 @@ class Wheel:
         spans = sorted(self.members.values(), key=lambda span: -span.entry.size)
         done = 0
         problems = []
-        with ThreadPoolExecutor(workers or min(8, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
             for span, problem in zip(spans, pool.map(self._verified, spans), strict=True):
                 if problem is not None:
                     problems.append(problem)

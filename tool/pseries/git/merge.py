@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pseries.git.objects import Objects, Tree
+    from pseries.git.objects import Objects
     from pseries.model.patch import Patch
     from pseries.model.splice import File
 
@@ -167,19 +167,11 @@ class MergeStore:
         """Return git mode and bytes of those files of a stored tree that are among ``wanted``."""
         return self._store.files(self._store.pick(tree, wanted))
 
-    def entries(self, tree: str, wanted: Iterable[str]) -> Tree:
-        """Return mode and blob id of those files of a stored tree that are among ``wanted``."""
-        return self._store.pick(tree, wanted)
-
     def apply(self, files: Mapping[str, File], patch: Patch) -> dict[str, File]:
         """Return the files after a patch that only git can read (binary data)."""
         return self._store.files(self._store.apply(self._store.add(files), [patch]))
 
     # --- writing small trees ------------------------------------------------------------------
-
-    def blob(self, data: bytes) -> str:
-        """Store bytes and return their id."""
-        return write_loose(self.git_dir, b"blob", data)
 
     def tree_of(self, files: Mapping[str, File]) -> str:
         """Store files, git mode and bytes by path, and return the id of the tree of them."""
@@ -294,19 +286,18 @@ class MergeStore:
         said = self._git("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)
         return frozenset(paths.decode(name) for name in said.stdout.split(b"\0")[:-1])
 
-    def find(self, tree: str, patterns: Iterable[str], suffix: str = ".py") -> tuple[str, ...]:
-        """Return the files of a stored tree, by their ending, with a line that matches.
+    def find(self, tree: str, patterns: Iterable[str]) -> tuple[str, ...]:
+        """Return the Python files of a stored tree with a line that matches.
 
         Args:
             tree: its id.
             patterns: POSIX extended regular expressions; one of them is enough.
-            suffix: how the files' names end.
         """
         words = [word for pattern in sorted(set(patterns)) for word in ("-e", pattern)]
         if not words:
             return ()
         said = self._git(
-            "grep", "-l", "-z", "-E", "--no-color", *words, tree, "--", f":(glob)**/*{suffix}",
+            "grep", "-l", "-z", "-E", "--no-color", *words, tree, "--", ":(glob)**/*.py",
             accept=(_FOUND, _NOT_FOUND),
         )  # fmt: skip
         prefix = f"{tree}:"

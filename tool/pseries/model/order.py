@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_PATCHES = 20_000
-_MOST_STRIP = 9
 
 _LINE = re.compile(
     rb"""(?P<indent>[ \t]*)

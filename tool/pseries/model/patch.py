@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pseries.errors import PatchRefused, Problem
 from pseries.model import mail, paths
@@ -30,12 +29,9 @@ from pseries.model.lines import (
 from pseries.model.mail import Header, render_header
 from pseries.model.section import Section
 
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
-
 __all__ = [
-    "Header", "Hunk", "Kind", "Patch", "Section", "context_warnings", "fitting_strips", "parse",
-    "refusals", "render_header", "with_header", "with_trailer",
+    "Header", "Hunk", "Kind", "Patch", "Section", "context_warnings", "parse",
+    "refusals", "render_header", "with_trailer",
 ]  # fmt: skip
 
 MEBIBYTE = 1 << 20
@@ -43,8 +39,6 @@ LARGEST = 64 * MEBIBYTE
 """Bytes of a patch file."""
 MOST_LINES = 2_000_000
 MOST_SECTIONS = 100_000
-STRIPS = range(7)
-"""Strip levels that are tried: ``-p6`` fits ``a/usr/local/lib/python3.12/dist-packages/``."""
 CONTEXT = 3
 """Lines of context that git writes on either side of a change."""
 
@@ -365,20 +359,16 @@ def _foreign(path: str) -> str | None:
     return None
 
 
-def context_warnings(patch: Patch, sizes: Mapping[str, int] | None = None) -> tuple[Problem, ...]:
+def context_warnings(patch: Patch) -> tuple[Problem, ...]:
     """Return a warning for each hunk with less context than three lines on either side (A08).
 
     Tools disagree about such hunks. At the start of a file there are no more lines; at its end
-    neither, which only ``sizes`` can prove: the number of lines of each old path. A last hunk of a
-    file whose size is not given is believed to reach the end.
+    neither, which the last hunk is believed to reach.
     """
     found: list[Problem] = []
     for section in patch.sections:
-        size = (sizes or {}).get(section.old or "")
         for number, hunk in enumerate(section.hunks, 1):
-            end = hunk.first_old + hunk.old_count - 1
-            last = number == len(section.hunks)
-            at_end = last and (size is None or end >= size)
+            at_end = number == len(section.hunks)
             short = [
                 f"{count} lines of context {where}"
                 for count, where, enough in (
@@ -393,41 +383,7 @@ def context_warnings(patch: Patch, sizes: Mapping[str, int] | None = None) -> tu
     return tuple(found)
 
 
-def fitting_strips(name: str, data: bytes, known: Container[str]) -> tuple[int, ...]:
-    """Return the strip levels at which every file that the patch changes is known (P01, P02).
-
-    Exactly one is an answer; none or several are for a person to settle. New files do not count,
-    so a patch of nothing but new files fits wherever its names are long enough.
-
-    Args:
-        name: the patch's, for messages.
-        data: the file's bytes.
-        known: the canonical paths there are.
-
-    Raises:
-        PatchRefused: the patch is refused at every level; tells why at ``-p1``.
-    """
-    fitting: list[int] = []
-    read = False
-    for strip in STRIPS:
-        try:
-            patch = parse(name, data, strip)
-        except PatchRefused:
-            continue
-        read = True
-        if all(section.old is None or section.old in known for section in patch.sections):
-            fitting.append(strip)
-    if not read:
-        parse(name, data)
-    return tuple(fitting)
-
-
 # --- changing the header ----------------------------------------------------------------------
-
-
-def with_header(patch: Patch, header: bytes) -> bytes:
-    """Return the patch's sections below another header (see :func:`render_header`), no tail."""
-    return header + b"".join(section.raw for section in patch.sections)
 
 
 def with_trailer(patch_data: bytes, key: str, value: str) -> bytes:

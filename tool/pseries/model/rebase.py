@@ -112,10 +112,6 @@ class State:
             return Phase.WRITING
         return Phase.RUNNING if self.stop is None else Phase.STOPPED
 
-    def decision(self, patch: str) -> Decision | None:
-        """Return what was decided on a patch."""
-        return next((each for each in self.decisions if each.patch == patch), None)
-
 
 # --- transitions ------------------------------------------------------------------------------
 

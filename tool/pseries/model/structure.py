@@ -28,7 +28,6 @@ _LEAVES = frozenset({"=", "Constant", "Name", "None"})
 NOTHING: Shape = ("None",)
 _LIST = "[]"
 
-_STATEMENT_LISTS = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
 _POSITIONAL = frozenset(
     {"args", "posonlyargs", "bases", "targets", "items", "decorator_list", "members"}
 )

@@ -12,7 +12,7 @@ import os
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pseries.errors import (
     DistributionNotFound,
@@ -57,16 +57,8 @@ _PATHS = "import json, sysconfig, sys; print(json.dumps(sysconfig.get_paths()[sy
 _NOT_UNDERSTOOD = "its answer is not understood"
 
 
-class Located(NamedTuple):
-    """A distribution that an interpreter imports from the folder in which it is installed."""
-
-    site: Path
-    distribution: Distribution
-    python: str
-
-
-def locate(python: Path | None, name: str) -> Located:
-    """Return where ``name`` is installed for an interpreter.
+def locate(python: Path | None, name: str) -> Path:
+    """Return the folder in which ``name`` is installed, and that an interpreter imports it from.
 
     Args:
         python: an executable, run isolated (``-I``) from ``/``; ``None`` for this process, whose
@@ -95,7 +87,7 @@ def locate(python: Path | None, name: str) -> Located:
             origins = _ask(python, modules)[1]
         for module in modules:
             _compare(tree.root, found.name, module, origins[module], shown)
-        return Located(tree.root, found, shown)
+        return tree.root
     if origins[guess]:
         reason = f"{shown} imports it from there, but no metadata say what it is"
         raise DistributionRefused(name, origins[guess][0], reason)

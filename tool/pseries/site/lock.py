@@ -75,7 +75,7 @@ def _acquire(tree: SiteTree, patience: float) -> int:
             os.close(fd)
 
 
-def purge(tree: SiteTree, patience: float = PATIENCE) -> None:
+def purge(tree: SiteTree) -> None:
     """Remove all that pseries keeps in a target, its lock last; nothing may be applied.
 
     Raises :class:`PurgeRefused` while a series is applied, a transaction is unfinished, or
@@ -83,7 +83,7 @@ def purge(tree: SiteTree, patience: float = PATIENCE) -> None:
     """
     if tree.status(CONTROL) is None:
         return
-    with exclusive(tree, patience):
+    with exclusive(tree):
         if journal.read(tree) is not None:
             raise PurgeRefused(str(tree.root), "an interrupted change is not recovered")
         if receipt.read(tree).applied:

@@ -1,8 +1,8 @@
 """``.pseries/state.json``: what is applied to a target, in order, with parser and exact inverse.
 
-A receipt holds every change that applying a series made, so that :meth:`Receipt.undo` is all that
-a rollback needs, and it holds what tells a package that was changed underneath from one that still
-is what was written: version, ``direct_url.json`` and the hash of RECORD.
+A receipt holds every change that applying a series made, which is all that a rollback needs, and it
+holds what tells a package that was changed underneath from one that still is what was written:
+version, ``direct_url.json`` and the hash of RECORD.
 """
 
 from __future__ import annotations
@@ -58,17 +58,6 @@ class Receipt(NamedTuple):
     def changes(self) -> tuple[Change, ...]:
         """All changes in the order in which they take effect: files, bytecode, RECORD."""
         return (*self.files, *self.bytecode, self.record)
-
-    def undo(self) -> tuple[tuple[Change, ...], tuple[FolderChange, ...]]:
-        """Return the changes and folders that take this series off again, in order.
-
-        This is the exact inverse of what was done; :func:`pseries.site.undo.undo` also takes away
-        the bytecode that was compiled since.
-        """
-        return (
-            tuple(change.inverse() for change in self.changes),
-            tuple(folder.inverse() for folder in self.folders),
-        )
 
 
 class State(NamedTuple):

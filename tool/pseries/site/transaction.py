@@ -77,8 +77,6 @@ class Committed(NamedTuple):
     names keep the old content. ``warnings`` are owners and attributes that could not be kept.
     """
 
-    recovered: Recovery
-    folders: tuple[FolderChange, ...]
     unlinked: tuple[str, ...]
     warnings: tuple[Problem, ...]
 
@@ -87,7 +85,7 @@ def commit(
     tree: SiteTree,
     changes: Iterable[Change],
     contents: Mapping[str, bytes],
-    folders: Iterable[FolderChange] | None = None,
+    folders: Iterable[FolderChange],
 ) -> Committed:
     """Bring every file of ``changes`` from its ``before`` to its ``after``, or none of them.
 
@@ -95,7 +93,8 @@ def commit(
         tree: the target; its lock is held.
         changes: in the order in which they take effect.
         contents: new contents by sha256; those that are stored in the target may be left out.
-        folders: the folders that come and go with the files; :func:`folder_changes` by default.
+        folders: the folders that come and go with the files; of those that come, the caller need
+            not know all.
 
     Raises:
         TargetChanged: a file is not its ``before``; nothing was changed.
@@ -105,7 +104,7 @@ def commit(
             be undone; :func:`recover` goes on.
         TransactionBlocked: somebody changed a file at the very moment of the commit.
     """
-    recovered = recover(tree)
+    recover(tree)
     wanted = tuple(c for c in changes if not (c.derived and _lost(tree, c.after, contents)))
     plan = Plan(wanted, _with_missing(folders, folder_changes(tree, wanted)))
     _check_plan(plan)
@@ -130,7 +129,7 @@ def commit(
     with _finishing(tree):
         warnings += _roll_forward(tree, plan)
     unlinked = (path for path, state in before.items() if state is not None and state.links > 1)
-    return Committed(recovered, plan.folders, tuple(unlinked), tuple(warnings))
+    return Committed(tuple(unlinked), tuple(warnings))
 
 
 def recover(tree: SiteTree, *, aside: bool = False) -> Recovery:
@@ -216,11 +215,9 @@ def folder_changes(tree: SiteTree, changes: Sequence[Change]) -> tuple[FolderCha
 
 
 def _with_missing(
-    given: Iterable[FolderChange] | None, found: tuple[FolderChange, ...]
+    given: Iterable[FolderChange], found: tuple[FolderChange, ...]
 ) -> tuple[FolderChange, ...]:
     """Return the folders that a caller named, and those that it could not know to be missing."""
-    if given is None:
-        return found
     named = tuple(given)
     known = {folder.path for folder in named}
     return named + tuple(f for f in found if f.after is not None and f.path not in known)

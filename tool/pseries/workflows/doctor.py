@@ -189,7 +189,7 @@ def _place(distribution: str | None, site: Path | None, python: Path | None) -> 
     root, problem = interpreter.purelib(python), ""
     if distribution is not None:
         try:
-            root = interpreter.locate(python, distribution).site
+            root = interpreter.locate(python, distribution)
         except (DistributionNotFound, DistributionRefused, EditableInstall, TargetRefused):
             pass  # said by the check of the distribution
         except WrongTree as error:

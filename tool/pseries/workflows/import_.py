@@ -266,7 +266,7 @@ def _version_that_fits(distribution: str, found: Sequence[Found], asked: Asked) 
     for release in store.releases():
         with objects.scratch(store.git_dir) as borrowed:
             ground = _ground(borrowed, release, ())
-            fits = [fit for _, fit in _walk(ground, patches, asked)]
+            fits = list(_each_fit(ground, patches, asked))
         if all(fit is not Fit.NOT for fit in fits):
             ranked.setdefault(fits.count(Fit.IDS), []).append(release.version)
     best = ranked[max(ranked)] if ranked else []
@@ -285,16 +285,14 @@ def _ground(borrowed: objects.Objects, release: Release, beneath: Sequence[Patch
     return Ground(borrowed, tree, release.recorded.root)
 
 
-def _walk(
-    ground: Ground, patches: Sequence[Incoming], asked: Asked
-) -> Iterator[tuple[Reading, Fit]]:
+def _each_fit(ground: Ground, patches: Sequence[Incoming], asked: Asked) -> Iterator[Fit]:
     """Try patches one after the other on a release, each on top of those that fit."""
     ground.prefetch(patches)
     for each in patches:
         reading = ground.read(each, accept_offset=asked.accept_offset, exclude=asked.exclude)
         if reading.fit is not Fit.NOT:
             ground.take(reading.after)
-        yield reading, reading.fit
+        yield reading.fit
 
 
 # --- the work ---------------------------------------------------------------------------------
@@ -425,7 +423,7 @@ class _Job:
             else:
                 with objects.scratch(plan.store.git_dir) as borrowed:
                     ground = _ground(borrowed, release, ())
-                    fits = [fit for _, fit in _walk(ground, incoming, self.asked)]
+                    fits = list(_each_fit(ground, incoming, self.asked))
             for number, fit in enumerate(fits):
                 if fit is not Fit.NOT:
                     found[number].append(Fits(release.version, fit))

@@ -98,7 +98,7 @@ def target(distribution: str, site: Path | None, python: Path | None, *, check: 
         return _of_folder(distribution, site, check=check)
     given = None if python is None else interpreter.absolute(python)
     program = Path(sys.executable) if given is None else given
-    return Target(program, given, interpreter.locate(given, distribution).site if check else None)
+    return Target(program, given, interpreter.locate(given, distribution) if check else None)
 
 
 def _of_folder(distribution: str, site: Path, *, check: bool) -> Target:
@@ -108,7 +108,7 @@ def _of_folder(distribution: str, site: Path, *, check: bool) -> Target:
         if not check:
             return Target(python, given, root)
         try:
-            if interpreter.locate(given, distribution).site == root:
+            if interpreter.locate(given, distribution) == root:
                 return Target(python, given, root)
         except (DistributionNotFound, DistributionRefused, InterpreterFailed, WrongTree):
             continue
