@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.site import faults
 
 from pseries.model import record
+from pseries.model.paths import CONTROL
 from pseries.site import bytecode, objects, receipt, transaction, undo
-from pseries.site.change import CONTROL, Change, Image
+from pseries.site.change import Change, Image
 from pseries.site.fs import SiteTree
 from pseries.site.lock import exclusive
 from pseries.site.receipt import Receipt, State

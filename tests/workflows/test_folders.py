@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 from tests.support import engine
 
-from pseries.errors import FolderChanged, RebaseBusy, SeriesExists
-from pseries.workflows import desk, folders
-from pseries.workflows.desk import Desk
+from pseries.errors import FolderChanged, SeriesBusy, SeriesExists
+from pseries.workflows import folders
 
 FILES = {"series": b"1.patch\n", "1.patch": b"one\n", "series.toml": b"schema = 1\n"}
 
 
 def test_a_new_folder_is_whole(tmp_path: Path) -> None:
     folders.create(tmp_path / "series" / "eng-1.0", FILES)
-    assert desk.files_in(tmp_path / "series" / "eng-1.0") == FILES
+    assert folders.files_in(tmp_path / "series" / "eng-1.0") == FILES
     assert [path.name for path in (tmp_path / "series").iterdir()] == ["eng-1.0"]
 
 
@@ -26,7 +25,7 @@ def test_a_new_folder_that_fails_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(desk, "sync_folder", full)
+    monkeypatch.setattr(folders, "sync_folder", full)
     with pytest.raises(OSError, match="No space"):
         folders.create(tmp_path / "series" / "eng-1.0", FILES)
     assert list(tmp_path.iterdir()) == []
@@ -77,7 +76,7 @@ def test_the_order_file_comes_after_the_patches_and_the_manifest_last(
     changed = {**FILES, "manifest.json": b"{}", "2.patch": b"two\n", "series": b"2.patch\n"}
     folders.change(folder, FILES, changed)
     assert written == ["2.patch", "series", "manifest.json"]
-    assert desk.files_in(folder) == changed
+    assert folders.files_in(folder) == changed
 
 
 def test_somebody_elses_change_is_not_overwritten(tmp_path: Path) -> None:
@@ -92,8 +91,8 @@ def test_somebody_elses_change_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_two_at_once(tmp_path: Path) -> None:
     folders.create(tmp_path / "eng-1.0", FILES)
-    with Desk(tmp_path, "other").lock():
-        with pytest.raises(RebaseBusy):
+    with folders.lock(tmp_path):
+        with pytest.raises(SeriesBusy):
             folders.create(tmp_path / "eng-1.1", FILES)
-        with pytest.raises(RebaseBusy):
+        with pytest.raises(SeriesBusy):
             folders.change(tmp_path / "eng-1.0", FILES, {**FILES, "series": b""})

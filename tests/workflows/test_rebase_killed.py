@@ -22,7 +22,7 @@ from tests.workflows.test_rebase import (
 )
 
 from pseries.errors import NoRebase
-from pseries.workflows import catalog
+from pseries.workflows import catalog, folders
 from pseries.workflows import rebase as rebasing
 
 if TYPE_CHECKING:
@@ -206,15 +206,14 @@ def test_abort_leaves_what_somebody_changed_since(stopped: Project) -> None:
     assert total == 0
 
     def until_published() -> None:
-        place = rebasing.desk.Desk
-        publish = place.publish
+        publish = folders.publish
 
-        def publish_and_die(self: Any, staged: Path) -> Path:
-            publish(self, staged)
+        def publish_and_die(staged: Path) -> Path:
+            publish(staged)
             os.kill(os.getpid(), signal.SIGKILL)
             raise AssertionError
 
-        place.publish = publish_and_die  # type: ignore[method-assign]
+        folders.publish = publish_and_die
         stopped.go_on()
 
     killed_at_once = os.fork()

@@ -943,7 +943,7 @@ class RebaseNotOurs(Refused):
         return f"the rebase in {self.folder} belongs to another user ({self.owner})"
 
 
-class RebaseBusy(Refused):
+class SeriesBusy(Refused):
     """Another process rebases, imports or makes a series in the same folder."""
 
     folder: str

@@ -245,7 +245,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.RebaseNotOurs: lambda e: (
         f"run it as that user, who began it; or remove {_quoted(e.folder)} and begin anew"
     ),
-    errors.RebaseBusy: lambda _: "wait for the other process, or end it, then run this again",
+    errors.SeriesBusy: lambda _: "wait for the other process, or end it, then run this again",
     errors.WorktreeRefused: lambda _: "mend the worktree, or pseries rebase --abort",
     errors.NotServed: lambda e: f"add it, or name another series: pseries show {_quoted(e.series)}",
     errors.PlaceholderOpen: lambda e: f"give it: --{e.name} {e.name.upper()}",

@@ -354,7 +354,7 @@ def _foreign(path: str) -> str | None:
         return "it is metadata of a distribution, which installers own"
     if any(part.endswith(".data") for part in folders):
         return "a .data folder is what a wheel installs elsewhere"
-    if ".pseries" in (*folders, name):
+    if paths.CONTROL in (*folders, name):
         return "the record of what was applied is kept there"
     return None
 

@@ -12,6 +12,8 @@ LONGEST_PATH = 4096
 """PATH_MAX of Linux, in bytes; a longer path cannot be opened."""
 LONGEST_NAME = 255
 """NAME_MAX of the common file systems, in bytes."""
+CONTROL = ".pseries"
+"""The folder of what pseries keeps in a site-packages folder, and beside the series."""
 
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.+=-]*/)*[A-Za-z0-9_][A-Za-z0-9_.+=-]*")
 """Nearly every path there is; none that it matches can break a rule but those on length."""

@@ -12,9 +12,6 @@ from pseries.model.fields import SHA256
 if TYPE_CHECKING:
     from pseries.model.fields import Fields
 
-CONTROL = ".pseries"
-"""The folder in a site-packages folder that holds all that pseries keeps there."""
-
 _ABSENT = -1
 _MODES = 0o777
 """Never setuid, setgid or sticky: files that have those are refused, so no plan names them."""

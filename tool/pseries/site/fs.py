@@ -28,8 +28,9 @@ from pseries.errors import (
     TargetRefused,
 )
 from pseries.model import paths
+from pseries.model.paths import CONTROL
 from pseries.site import signals
-from pseries.site.change import CONTROL, Image
+from pseries.site.change import Image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

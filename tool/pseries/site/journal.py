@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import JournalInvalid, Problem, TargetNotWritable, TargetRefused
 from pseries.model.fields import Fields, parse_json
-from pseries.site.change import CONTROL, Change, FolderChange
+from pseries.model.paths import CONTROL
+from pseries.site.change import Change, FolderChange
 
 if TYPE_CHECKING:
     from pseries.site.fs import SiteTree

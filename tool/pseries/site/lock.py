@@ -16,8 +16,8 @@ import time
 from typing import TYPE_CHECKING
 
 from pseries.errors import LockedByOther, PurgeRefused, TargetNotWritable
+from pseries.model.paths import CONTROL
 from pseries.site import journal, objects, receipt
-from pseries.site.change import CONTROL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

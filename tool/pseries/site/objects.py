@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pseries.model.fields import SHA256
-from pseries.site.change import CONTROL
+from pseries.model.paths import CONTROL
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pseries.errors import Problem, StateInvalid
 from pseries.model.fields import Fields, parse_json
-from pseries.site.change import CONTROL, Change, FolderChange, Image
+from pseries.model.paths import CONTROL
+from pseries.site.change import Change, FolderChange, Image
 
 if TYPE_CHECKING:
     from pseries.site.fs import SiteTree

@@ -36,8 +36,9 @@ from pseries.errors import (
     TransactionBlocked,
     TransactionInterrupted,
 )
+from pseries.model.paths import CONTROL
 from pseries.site import journal, objects, receipt, signals
-from pseries.site.change import CONTROL, Change, FolderChange, Image
+from pseries.site.change import Change, FolderChange, Image
 from pseries.site.journal import Plan
 
 if TYPE_CHECKING:

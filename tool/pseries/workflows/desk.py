@@ -1,4 +1,4 @@
-"""What a rebase keeps on disk while it is under way, and how the new series gets to its place.
+"""What a rebase keeps on disk while it is under way, and what it leaves behind.
 
 ``.pseries/rebase/<series>/`` beside the series folder, where git ignores it: the state, the files
 that a person resolved (by sha256) and the worktree of the patch that stopped. Every file appears
@@ -9,35 +9,25 @@ conflicts: it is part of the project, for the next release and for others.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pseries.errors import (
-    NoRebase,
-    Problem,
-    RebaseBusy,
-    RebaseInvalid,
-    RebaseNotOurs,
-    SeriesUnclear,
-)
+from pseries.errors import NoRebase, Problem, RebaseInvalid, RebaseNotOurs, SeriesUnclear
 from pseries.git import checkout as checkouts
-from pseries.model import rebase
-from pseries.workflows.files import replace_file, sync_folder
+from pseries.model import paths, rebase
+from pseries.workflows import folders
+from pseries.workflows.files import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pseries.model.rebase import Creation, State
 
-CONTROL = ".pseries"
 RESOLUTIONS = ".resolutions"
-_STAGING = ".staging"
-"""Two levels above the files of a series, so that no one takes it for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +45,7 @@ class Desk:
     @property
     def folder(self) -> Path:
         """Where the state is kept."""
-        return self.series_dir.parent / CONTROL / "rebase" / self.series
+        return self.series_dir.parent / paths.CONTROL / "rebase" / self.series
 
     @property
     def resolutions(self) -> Path:
@@ -105,7 +95,7 @@ class Desk:
 
     def _prepare(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        ignore = self.series_dir.parent / CONTROL / ".gitignore"
+        ignore = self.series_dir.parent / paths.CONTROL / ".gitignore"
         if not ignore.exists():
             replace_file(ignore, b"*\n")
 
@@ -139,55 +129,13 @@ class Desk:
         """Forget the rebase, the state first; empty folders that are ours go as well."""
         (self.folder / rebase.FILE).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
-        control = self.series_dir.parent / CONTROL
+        control = self.series_dir.parent / paths.CONTROL
         with contextlib.suppress(OSError):  # other rebases are under way
             (control / "rebase").rmdir()
             (control / ".gitignore").unlink()
             control.rmdir()
 
-    @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep another process from rebasing here; raises :class:`RebaseBusy` at once.
-
-        The series folder itself is locked: it is there anyway and is never removed.
-        """
-        descriptor = os.open(self.series_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RebaseBusy(str(self.series_dir)) from None
-            yield
-        finally:
-            os.close(descriptor)
-
     # --- the result ---------------------------------------------------------------------------
-
-    def stage(self, name: str, files: Mapping[str, bytes]) -> Path:
-        """Write the files of a new series where nobody looks for series, and return the folder."""
-        self.unstage()
-        folder = self.series_dir / _STAGING / name
-        folder.mkdir(parents=True)
-        for file, data in files.items():
-            (folder / file).write_bytes(data)
-        return folder
-
-    def unstage(self) -> None:
-        """Remove what was staged; a link in its place goes, never what it leads to."""
-        staging = self.series_dir / _STAGING
-        if staging.is_symlink():
-            staging.unlink()
-        shutil.rmtree(staging, ignore_errors=True)
-
-    def publish(self, staged: Path) -> Path:
-        """Put a staged series in its place, all of it at once, and return its folder."""
-        for file in sorted(staged.iterdir()):
-            sync_folder(file)
-        sync_folder(staged)
-        folder = self.series_dir / staged.name
-        staged.rename(folder)
-        sync_folder(self.series_dir)
-        return folder
 
     def remember(self, records: Mapping[str, bytes]) -> None:
         """Write records of resolved conflicts, by path within their folder."""
@@ -196,14 +144,14 @@ class Desk:
             if not file.exists():
                 file.parent.mkdir(parents=True, exist_ok=True)
                 # by way of a folder that is swept, whatever becomes of this process
-                replace_file(file, data, self.series_dir / _STAGING)
+                replace_file(file, data, self.series_dir / folders.STAGING)
 
     def undo(self, creations: tuple[Creation, ...]) -> tuple[str, ...]:
         """Remove what was created, unless somebody changed it since; return what stays."""
         stays = []
         for creation in creations:
             path = self.series_dir / creation.path
-            if path.exists() and content_digest(path) != creation.sha256:
+            if path.exists() and folders.content_digest(path) != creation.sha256:
                 stays.append(creation.path)
             elif path.is_dir():
                 shutil.rmtree(path)
@@ -214,13 +162,13 @@ class Desk:
                     path.parent.rmdir()
         with contextlib.suppress(OSError):
             self.resolutions.rmdir()
-        self.unstage()
+        folders.unstage(self.series_dir)
         return tuple(stays)
 
 
 def under_way(series_dir: Path) -> tuple[str, ...]:
     """Return the names of the series that are being rebased."""
-    found = (series_dir.parent / CONTROL / "rebase").glob(f"*/{rebase.FILE}")
+    found = (series_dir.parent / paths.CONTROL / "rebase").glob(f"*/{rebase.FILE}")
     return tuple(sorted(file.parent.name for file in found))
 
 
@@ -239,41 +187,3 @@ def find(series_dir: Path, name: str | None) -> Desk:
     if name is None and len(known) > 1:
         raise SeriesUnclear("continue", known)
     return Desk(series_dir, name or known[0])
-
-
-def files_in(folder: Path) -> dict[str, bytes]:
-    """Return the plain files of a series folder by name.
-
-    Hidden ones are not part of it, nor is what editors and ``patch`` leave behind.
-    """
-    return {
-        file.name: file.read_bytes()
-        for file in sorted(folder.iterdir())
-        if file.is_file() and not file.is_symlink() and not is_scrap(file.name)
-    }
-
-
-def is_scrap(name: str) -> bool:
-    """Say whether a file is hidden, or what an editor or ``patch`` leaves behind."""
-    return name.startswith((".", "#")) or name.endswith(("~", ".bak", ".orig", ".rej"))
-
-
-def content_digest(path: Path) -> str:
-    """Return a sha256 of a file's bytes, or of a folder's files with their names."""
-    if path.is_file():
-        return digest_of_file(path.read_bytes())
-    return _digest_of({
-        str(file.relative_to(path)): file.read_bytes()
-        for file in path.rglob("*")
-        if file.is_file()
-    })  # fmt: skip
-
-
-def digest_of_file(data: bytes) -> str:
-    """Return the :func:`content_digest` of a file with these bytes."""
-    return hashlib.sha256(data).hexdigest()
-
-
-def _digest_of(files: Mapping[str, bytes]) -> str:
-    lines = [f"{digest_of_file(data)}  {name}\n" for name, data in sorted(files.items())]
-    return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,21 +1,46 @@
-"""Series folders that appear, or change, as a whole."""
+"""Series folders: what is part of one, and how they appear, or change, as a whole."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
 from typing import TYPE_CHECKING
 
-from pseries.errors import FolderChanged, Problem, SeriesExists
+from pseries.errors import FolderChanged, Problem, SeriesBusy, SeriesExists
 from pseries.model import manifest as manifests
 from pseries.model import series as series_model
-from pseries.workflows.desk import Desk, files_in
-from pseries.workflows.files import replace_file
+from pseries.workflows.files import replace_file, sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+STAGING = ".staging"
+"""Two levels above the files of a series, so that no one takes it for one."""
 _LAST = (series_model.ORDER_FILE, manifests.FILE)
+
+
+@contextlib.contextmanager
+def lock(series_dir: Path) -> Iterator[None]:
+    """Keep another process from making or changing a series; raises :class:`SeriesBusy` at once.
+
+    The folder that holds the series folders is locked: it is there anyway and is never removed.
+    """
+    descriptor = os.open(series_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SeriesBusy(str(series_dir)) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+# --- a new one --------------------------------------------------------------------------------
 
 
 def create(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -23,18 +48,17 @@ def create(folder: Path, files: Mapping[str, bytes]) -> None:
 
     Raises:
         SeriesExists: something has that name.
-        RebaseBusy: another process changes a series beside it.
+        SeriesBusy: another process changes a series beside it.
     """
     made = not folder.parent.is_dir()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    place = Desk(folder.parent, folder.name)
     try:
-        with place.lock():
+        with lock(folder.parent):
             refuse_existing(folder)
             try:
-                place.publish(place.stage(folder.name, files))
+                publish(stage(folder.parent, folder.name, files))
             finally:
-                place.unstage()
+                unstage(folder.parent)
     except BaseException:
         if made:
             with contextlib.suppress(OSError):
@@ -47,6 +71,39 @@ def refuse_existing(folder: Path) -> None:
     if folder.is_symlink() or folder.exists():
         what = "is there already; --variant NAME gives the new series a name of its own"
         raise SeriesExists(str(folder), (Problem(folder.name, what),))
+
+
+def stage(series_dir: Path, name: str, files: Mapping[str, bytes]) -> Path:
+    """Write the files of a new series where nobody looks for series, and return the folder."""
+    unstage(series_dir)
+    folder = series_dir / STAGING / name
+    folder.mkdir(parents=True)
+    for file, data in files.items():
+        (folder / file).write_bytes(data)
+    return folder
+
+
+def unstage(series_dir: Path) -> None:
+    """Remove what was staged; a link in its place goes, never what it leads to."""
+    staging = series_dir / STAGING
+    if staging.is_symlink():
+        staging.unlink()
+    shutil.rmtree(staging, ignore_errors=True)
+
+
+def publish(staged: Path) -> Path:
+    """Put a staged series in its place, all of it at once, and return its folder."""
+    for file in sorted(staged.iterdir()):
+        sync_folder(file)
+    sync_folder(staged)
+    series_dir = staged.parent.parent
+    folder = series_dir / staged.name
+    staged.rename(folder)
+    sync_folder(series_dir)
+    return folder
+
+
+# --- one that is there ------------------------------------------------------------------------
 
 
 def change(folder: Path, old: Mapping[str, bytes], files: Mapping[str, bytes]) -> None:
@@ -62,9 +119,9 @@ def change(folder: Path, old: Mapping[str, bytes], files: Mapping[str, bytes]) -
 
     Raises:
         FolderChanged: somebody changed it meanwhile.
-        RebaseBusy: another process changes a series beside it.
+        SeriesBusy: another process changes a series beside it.
     """
-    with Desk(folder.parent, folder.name).lock():
+    with lock(folder.parent):
         now = files_in(folder)
         changed = tuple(sorted(name for name in {*old, *now} if old.get(name) != now.get(name)))
         if changed:
@@ -86,3 +143,44 @@ def change(folder: Path, old: Mapping[str, bytes], files: Mapping[str, bytes]) -
                     else:
                         (folder / name).unlink(missing_ok=True)
             raise
+
+
+# --- what is in one ---------------------------------------------------------------------------
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Return the plain files of a series folder by name.
+
+    Hidden ones are not part of it, nor is what editors and ``patch`` leave behind.
+    """
+    return {
+        file.name: file.read_bytes()
+        for file in sorted(folder.iterdir())
+        if file.is_file() and not file.is_symlink() and not is_scrap(file.name)
+    }
+
+
+def is_scrap(name: str) -> bool:
+    """Say whether a file is hidden, or what an editor or ``patch`` leaves behind."""
+    return name.startswith((".", "#")) or name.endswith(("~", ".bak", ".orig", ".rej"))
+
+
+def content_digest(path: Path) -> str:
+    """Return a sha256 of a file's bytes, or of a folder's files with their names."""
+    if path.is_file():
+        return digest_of_file(path.read_bytes())
+    return _digest_of({
+        str(file.relative_to(path)): file.read_bytes()
+        for file in path.rglob("*")
+        if file.is_file()
+    })  # fmt: skip
+
+
+def digest_of_file(data: bytes) -> str:
+    """Return the :func:`content_digest` of a file with these bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _digest_of(files: Mapping[str, bytes]) -> str:
+    lines = [f"{digest_of_file(data)}  {name}\n" for name, data in sorted(files.items())]
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()

@@ -20,7 +20,6 @@ from pseries.model import patch as patch_files
 from pseries.model import series as series_model
 from pseries.upstream.store import Store
 from pseries.workflows import catalog, folders, sources
-from pseries.workflows.desk import files_in
 from pseries.workflows.ground import Fit, Ground
 
 if TYPE_CHECKING:
@@ -190,7 +189,7 @@ def _into(asked: Asked, location: Location | None, means: Means) -> _Plan:
         progress=means.progress, report=means.report,
     )  # fmt: skip
     at = _position(series, asked.after)
-    return _Plan(folder, files_in(folder), series, beneath, at, store, release, new=False)
+    return _Plan(folder, folders.files_in(folder), series, beneath, at, store, release, new=False)
 
 
 def _position(series: Series, after: str | None) -> int:

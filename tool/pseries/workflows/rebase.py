@@ -29,7 +29,7 @@ from pseries.model import manifest as manifests
 from pseries.model import paths, rebase
 from pseries.model import series as series_model
 from pseries.model.rebase import Creation, Fate, Plan, ResolvedFile, Stop
-from pseries.workflows import catalog, choice, desk, successor
+from pseries.workflows import catalog, choice, desk, folders, successor
 from pseries.workflows import release as releases
 from pseries.workflows.carry import Rules
 from pseries.workflows.catalog import Location
@@ -144,7 +144,7 @@ def start(asked: Asked, location: Location | None, means: Means) -> Report:
     """
     series = catalog.load(choice.series_for(asked.series, asked.to, location), location)
     place = Desk(Path(series.folder).resolve().parent, series.name)
-    with place.lock():
+    with folders.lock(place.series_dir):
         if (state := place.load()) is not None:
             patch = "" if state.stop is None else state.stop.patch
             raise RebaseInProgress(series.name, state.plan.target, patch)
@@ -183,7 +183,7 @@ def go_on(name: str | None, location: Location | None, means: Means) -> Report:
         RebaseNotOurs: another user began it.
     """
     place = _place(name, location)
-    with place.lock():
+    with folders.lock(place.series_dir):
         state, job = _resume(place, location, means)
         if state.stop is not None and place.worktree(state.stop.worktree).is_dir():
             state = rebase.resolved(state, _resolution(state.stop, place))
@@ -194,7 +194,7 @@ def go_on(name: str | None, location: Location | None, means: Means) -> Report:
 def skip(name: str | None, location: Location | None, means: Means) -> Report:
     """Leave out the patch that stopped, and go on; raises as :func:`go_on` does."""
     place = _place(name, location)
-    with place.lock():
+    with folders.lock(place.series_dir):
         state, job = _resume(place, location, means)
         state = rebase.skipped(state)
         place.save(state)
@@ -207,7 +207,7 @@ def abort(name: str | None, location: Location | None) -> Aborted:
     Raises :class:`NoRebase` and :class:`RebaseNotOurs`.
     """
     place = _place(name, location)
-    with place.lock():
+    with folders.lock(place.series_dir):
         try:
             state = place.load()
         except RebaseInvalid:  # this is the way out of it
@@ -287,7 +287,7 @@ def _resolution(stop: Stop, place: Desk) -> tuple[ResolvedFile, ...]:
     unknown = (
         Problem(paths.display(path), "git does not know it: git add --sparse it, or remove it")
         for path in edited.untracked
-        if not desk.is_scrap(path.rpartition("/")[2])
+        if not folders.is_scrap(path.rpartition("/")[2])
     )
     problems = (*problems_in(edited.changed), *_parted(edited.changed), *unknown)
     if problems:
@@ -460,7 +460,7 @@ class _Run:
     def _finished(self, state: State, steps: Sequence[Step], texts: Mapping[str, bytes]) -> Report:
         plan, series = state.plan, self.job.route.series
         patches = {patch.name: texts.get(patch.name) for patch in series.patches}
-        old = desk.files_in(Path(series.folder))
+        old = folders.files_in(Path(series.folder))
         files = successor.files(
             series, old, (plan.version, plan.tag), patches, self.job.renamed,
         )  # fmt: skip
@@ -493,7 +493,7 @@ class _Run:
 
     def _published(self, state: State, steps: Sequence[Step], files: Mapping[str, bytes]) -> Path:
         """Put the new series in its place; the state says what is coming, so it can be undone."""
-        staged = self.place.stage(state.plan.target, files)
+        staged = folders.stage(self.place.series_dir, state.plan.target, files)
         try:
             records = {
                 name: data
@@ -503,16 +503,16 @@ class _Run:
                 if not (self.place.resolutions / name).exists()
             }
             creations = [
-                Creation(f"{desk.RESOLUTIONS}/{name}", desk.digest_of_file(data))
+                Creation(f"{desk.RESOLUTIONS}/{name}", folders.digest_of_file(data))
                 for name, data in sorted(records.items())
             ]
-            creations.append(Creation(staged.name, desk.content_digest(staged)))
+            creations.append(Creation(staged.name, folders.content_digest(staged)))
             self.place.save(rebase.writing(state, tuple(creations)))
             self.place.remember(records)
-            folder = self.place.publish(staged)
+            folder = folders.publish(staged)
             self.place.clear()
         finally:
-            self.place.unstage()
+            folders.unstage(self.place.series_dir)
         return folder
 
     def _locked(
@@ -566,7 +566,7 @@ def _refuse_other(folder: Path, files: Mapping[str, bytes]) -> None:
     """Raise unless a folder holds these files, and a manifest perhaps."""
     if not folder.is_dir():
         raise SeriesExists(str(folder), (Problem(folder.name, "is no folder"),))
-    there = desk.files_in(folder)
+    there = folders.files_in(folder)
     there.pop(manifests.FILE, None)
     differing = tuple(
         Problem(name, "is not what the rebase gives" if name in files else "is not of the rebase")

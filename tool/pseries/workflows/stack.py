@@ -38,7 +38,7 @@ from pseries.model import manifest as manifests
 from pseries.model import paths
 from pseries.model import series as series_model
 from pseries.model import stack as stacks
-from pseries.workflows.desk import Desk
+from pseries.workflows import folders
 from pseries.workflows.files import SCRAP, replace_file, sync_folder
 
 if TYPE_CHECKING:
@@ -220,14 +220,14 @@ class Work:
 
         Raises:
             FolderChanged: somebody wrote to the series folder meanwhile.
-            RebaseBusy: another process is about to.
+            SeriesBusy: another process is about to.
             InTheWay: the worktree cannot be changed.
         """
         moves = move and move != shot.worktree
         writes = shot.folder != self.shot.folder and bool(self._differing(shot.folder))
         if moves:
             self.checkout.move(move, shot.worktree, try_only=True)
-        with Desk(self.folder.parent, self.folder.name).lock() if writes else nullcontext():
+        with folders.lock(self.folder.parent) if writes else nullcontext():
             if writes:  # once more, now that no other program of ours can write
                 self.require_own_folder()
             if moves or writes:
