@@ -321,3 +321,30 @@ def test_what_is_made_and_tracked_in_json(work: Path, pseries: Run):
     (work / "eng/fresh.py").touch()
     said = pseries("add", "eng/fresh.py", "--json")
     assert json.loads(said.out) == {"files": ["eng/fresh.py"]}
+
+
+def test_names_that_mean_nothing_are_said_so(work: Path, pseries: Run):
+    said = pseries("fold", "nope.diff")
+    assert said.code == 1
+    assert "no file and no patch has this name: nope.diff" in said.err
+    assert "'000' is the name of no patch, or of several; there are" in pseries("fold", "000").err
+    said = pseries("diff", "nope.py")
+    assert (said.code, said.out, said.err) == (0, "", "nothing is changed in nope.py\n")
+    assert pseries("diff").err == ""
+    pseries("new", "empty")
+    said = pseries("import", "nope.patch")
+    assert (said.code, "nope.patch: there is no such file" in said.err) == (1, True)
+
+
+def test_no_editor_is_started_without_a_terminal(
+    work: Path, pseries: Run, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("EDITOR", "VISUAL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", f"{work.parent}:{os.environ['PATH']}")
+    (work.parent / "vi").write_text("#!/bin/sh\ntouch started\n")
+    (work.parent / "vi").chmod(0o755)
+    said = pseries("edit", CORE)
+    assert (said.code, "there is no terminal, and EDITOR is not set" in said.err) == (1, True)
+    assert "set EDITOR to a program" in said.err
+    assert not (work / "started").exists()

@@ -263,7 +263,7 @@ def import_(
     """
     from pseries.cli.upstream import reaching
     from pseries.git.checkout import find
-    from pseries.workflows import catalog, checkout, stack
+    from pseries.workflows import catalog, checkout, sources, stack
     from pseries.workflows import import_ as importing
 
     if into and (release or variant):
@@ -275,6 +275,8 @@ def import_(
     below: str | None = None if first else after
     here = find(Path.cwd()) is not None and not (into or release or variant)
     if here:
+        for each in source:
+            sources.is_folder(each)  # before what the checkout lacks for an import
         with stack.opened(Path.cwd()) as work:
             into, top = checkout.place_for_import(work)
         below = below if first or after else top

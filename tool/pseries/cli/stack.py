@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -279,6 +280,8 @@ def diff(
         else:
             text = stack_view.diff(work, shown, words=patch, edits=edits)
     render.data(text)
+    if shown and not text:
+        render.note(f"nothing is changed in {', '.join(shown)}")
 
 
 def annotate(
@@ -428,6 +431,7 @@ def fold(
     json: Json = False,
 ) -> None:
     """Apply a diff, or an unapplied patch, to the top patch."""
+    from pseries.errors import PatchNotFound
     from pseries.workflows import reshape
 
     with _opened() as work:
@@ -436,7 +440,13 @@ def fold(
         elif Path(source).is_file():
             done = reshape.fold(work, source, Path(source).read_bytes(), strip)
         else:
-            done = reshape.fold_patch(work, source)
+            try:
+                done = reshape.fold_patch(work, source)
+            except PatchNotFound as error:
+                if error.close:
+                    raise
+                reason = "no file and no patch has this name"
+                raise FileNotFoundError(errno.ENOENT, reason, source) from error
         _say_refreshed(work, done, json=json)
 
 
@@ -645,7 +655,11 @@ def _run_editor(names: list[str]) -> None:
 
     from pseries.errors import EditorFailed
 
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not editor:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise EditorFailed("vi", "there is no terminal, and EDITOR is not set")
+        editor = "vi"
     try:
         status = subprocess.run([*shlex.split(editor), *names], check=False).returncode
     except (OSError, ValueError) as error:

@@ -84,15 +84,23 @@ def find(source: Path, between: str = "") -> Found:
     """
     if between:
         return _of_range(source, between)
-    if source.is_dir():
+    if is_folder(source):
         return _of_folder(source)
-    if not source.is_file():
-        raise SourceRefused(str(source), (Problem(str(source), "there is no such file"),))
     patches, notes = _of_file(source.name, str(source), _content(source))
     if not patches:
         raise SourceRefused(str(source), (Problem(source.name, "no message in it has a diff"),))
     how = "of the messages" if len(patches) > 1 else "one file"
     return Found(tuple(patches), how, tuple(notes))
+
+
+def is_folder(source: Path) -> bool:
+    """Say whether a source is a folder or a file; raises :class:`SourceRefused` if neither."""
+    if source.is_dir():
+        return True
+    if not source.is_file():
+        what = "it is not a plain file" if source.exists() else "there is no such file"
+        raise SourceRefused(str(source), (Problem(str(source), what),))
+    return False
 
 
 def _content(path: Path) -> bytes:
