@@ -121,6 +121,8 @@ def test_the_command_that_fetches_a_release_fetches_what_the_series_wants():
     )
     upstream = Upstream("eng", "1.0", "", "", "", ("wheel",))
     assert failures.fetch_command(upstream) == "pseries upstream fetch eng 1.0 --source wheel"
+    upstream = Upstream("eng", "1.0", "", "", "", SOURCES)
+    assert failures.fetch_command(upstream) == "pseries upstream fetch eng 1.0"
     upstream = Upstream("eng", "1.0", "/x", "r1", "", ("git",))
     assert failures.fetch_command(upstream) == (
         "pseries upstream fetch eng 1.0 --git /x --tag r1 --source git"

@@ -46,6 +46,17 @@ def test_list_says_where_series_come_from(
     assert "sglang-0.5.15" in said.out
 
 
+def test_a_series_is_not_the_folder_of_series(
+    here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch
+):
+    said = pseries("list", "--series-dir", "series/eng-1.0")
+    assert said.code == 1
+    assert "series/eng-1.0, given by --series-dir, is one series" in said.err
+    assert f"it lies in: {here.series_dir}" in said.err
+    monkeypatch.setenv("PSERIES_DIR", "series/eng-1.0")
+    assert "given by PSERIES_DIR, is one series" in pseries("show", "eng-1.0").err
+
+
 def test_an_empty_folder_of_series_is_said_to_be_empty(here: Bench, pseries: Run):
     (here.tmp / "none").mkdir()
     said = pseries("list", "--series-dir", here.tmp / "none")

@@ -432,3 +432,13 @@ def test_a_folder_takes_the_place_of_a_folder_and_of_nothing_else(
         assert add_folder(store, "1.0", fork, "", replace=True).source == "folder"
     (fork / "a.py").write_bytes(b"a = 3\n")
     assert plain(content(store, add_as_folder(store, fork).tree)) == {"a.py": b"a = 3\n"}
+
+
+def test_a_site_packages_folder_of_others_is_no_release(store: Store, tmp_path: Path) -> None:
+    """All that is installed there would be taken for the release."""
+    site = tmp_path / "site"
+    (site / "other-1.0.dist-info").mkdir(parents=True)
+    (site / "other-1.0.dist-info/RECORD").write_text("other.py,,\n")
+    (site / "other.py").touch()
+    with pytest.raises(FolderRefused, match="eng: it is not installed in this site-packages"):
+        add_as_folder(store, site)

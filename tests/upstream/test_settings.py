@@ -137,3 +137,9 @@ def test_pip_itself_reads_the_same_files(tmp_path: Path) -> None:
 
 def test_settings_stand_for_the_public_index_by_default() -> None:
     assert Settings() == configured(environ={}, files=())
+
+
+def test_a_folder_given_as_the_index_has_to_be_there(tmp_path: Path) -> None:
+    assert configured(f"file://{tmp_path}/", environ={}, files=()).indexes[0].url
+    with pytest.raises(UpstreamInvalid, match="there is no such folder"):
+        configured(f"file://{tmp_path}/simpel/", environ={}, files=())

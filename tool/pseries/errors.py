@@ -124,13 +124,16 @@ class SeriesNotFound(Refused):
 
 
 class SeriesFolderMissing(Refused):
-    """The folder in which series were to be looked for is none."""
+    """The folder in which series were to be looked for is none, or is a series itself."""
 
     folder: str
     said_by: str
+    above: str
+    """The folder that the series lies in, "" if it is none."""
 
     def __str__(self) -> str:
-        return f"{self.folder}, given by {self.said_by}, is not a folder"
+        what = "is one series, not the folder of series" if self.above else "is not a folder"
+        return f"{self.folder}, given by {self.said_by}, {what}"
 
 
 class ManifestMissing(Refused):

@@ -63,8 +63,10 @@ def fetch_command(upstream: Any) -> str:
     words += ["--git", upstream.git] if upstream.git else []
     words += ["--tag", upstream.tag] if upstream.tag not in ("", f"v{upstream.version}") else []
     words += ["--root", upstream.root] if upstream.root else []
-    if tuple(upstream.sources) != (SOURCES if upstream.git else SOURCES[1:]):
-        words += [word for source in upstream.sources for word in ("--source", source)]
+    usual = SOURCES if upstream.git else SOURCES[1:]
+    sources = tuple(each for each in upstream.sources if each in usual)
+    if sources != usual:
+        words += [word for source in sources for word in ("--source", source)]
     return " ".join(map(_quoted, words))
 
 
@@ -113,7 +115,9 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
         + " (another folder: --series-dir DIR)"
     ),
     errors.SeriesFolderMissing: lambda e: (
-        f"give a folder that holds series folders, or unset {e.said_by}"
+        f"give the folder that it lies in: {_quoted(e.above)}"
+        if e.above
+        else f"give a folder that holds series folders, or unset {e.said_by}"
     ),
     errors.ManifestMissing: lambda e: f"pseries lock {_quoted(e.series)}",
     errors.ManifestStale: lambda e: f"if the change is yours: pseries lock {_quoted(e.series)}",
@@ -329,7 +333,9 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
         "give a folder of patches, an mbox, a patch file, or --range REV..REV of a repository"
     ),
     errors.RangeRefused: lambda e: (
-        f"see what there is: git -C {_quoted(e.repository)} log --oneline"
+        "give the folder of a git repository, or leave --range out"
+        if "no git repository" in e.reason
+        else f"see what there is: git -C {_quoted(e.repository)} log --oneline"
     ),
     errors.ImportUnclear: lambda e: (
         f"say it: --for {e.distribution or 'DISTRIBUTION'}==VERSION, or --into SERIES"

@@ -110,7 +110,7 @@ def add_folder(
     """Import a folder as a release; call it under the store's lock.
 
     A folder with a dist-info of the distribution is a site-packages folder: the files in its RECORD
-    count and land under ``root``. Any other folder is a checkout: what git tracks counts, as it is
+    count and land under ``root``; one of others only is refused. Any other folder is a checkout: what git tracks counts, as it is
     on disk; without git, every file. An unpacked sdist (``PKG-INFO`` at its top) lands under
     ``root``.
 
@@ -137,6 +137,9 @@ def add_folder(
     if info is not None:
         intake = _Intake(root)
         found = _recorded(path, info, version, accept_changed=accept_changed)
+    elif any(path.glob("*.dist-info")) and not (path / ".git").exists():
+        problem = Problem(store.distribution, "it is not installed in this site-packages folder")
+        raise FolderRefused(str(path), (problem,))
     else:
         sdist = (path / "PKG-INFO").is_file() and not (path / ".git").exists()
         if root and not sdist and not (path / root).is_dir():

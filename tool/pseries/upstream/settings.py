@@ -72,6 +72,9 @@ def configured(
     Raises:
         UpstreamInvalid: an address has no allowed form, or a file cannot be read.
     """
+    parts = urlsplit(index_url)
+    if parts.scheme == "file" and not Path(unquote(parts.path)).is_dir():
+        raise UpstreamInvalid("index", index_url, "there is no such folder")
     environ = os.environ if environ is None else environ
     pip = _pip_options(configuration_files(environ) if files is None else files)
     pip.update(_pip_environment(environ))

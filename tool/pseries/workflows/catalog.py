@@ -44,7 +44,8 @@ def locate(
     folder, the series that ship with the program.
 
     Raises:
-        SeriesFolderMissing: the first or the second names something that is not a folder.
+        SeriesFolderMissing: the first or the second names something that is not a folder, or one
+            series.
     """
     environment = os.environ if environment is None else environment
     if option is not None:
@@ -60,7 +61,9 @@ def locate(
 
 def _given(folder: Path, said_by: str) -> Location:
     if not folder.is_dir():
-        raise SeriesFolderMissing(str(folder), said_by)
+        raise SeriesFolderMissing(str(folder), said_by, "")
+    if (folder / specs.FILE).is_file():
+        raise SeriesFolderMissing(str(folder), said_by, str(folder.absolute().parent))
     return Location(folder, said_by)
 
 
