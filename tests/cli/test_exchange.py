@@ -118,7 +118,7 @@ def test_usage(bench: Bench, pseries: Run, words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(("words", "error", "hint"), [
     (("import", "nowhere", "--for", "eng==1.0"), "no such file", "--range REV..REV"),
-    (("import", "in", "--range", "a..b", "--for", "eng==1.0"), "is refused", "folder of a git repo"),
+    (("import", "in", "--range", "a..b", "--for", "eng==1.0"), "is refused", "of a git repo"),
     (("import", "in"), "nothing says which distribution", "--for DISTRIBUTION==VERSION"),
     (("import", "in", "--into", "eng-1.1"), "no series named 'eng-1.1'", "did you mean eng-1.0"),
     (("import", "in", "--into", "eng-1.0", "--after", "0009"), "'0009'", "pseries"),

@@ -371,9 +371,7 @@ def new(
     render.line(f"{made} is on top")
 
 
-def add(
-    names: Annotated[list[str], typer.Argument(metavar="FILE...")], json: Json = False
-) -> None:
+def add(names: Annotated[list[str], typer.Argument(metavar="FILE...")], json: Json = False) -> None:
     """Let the next refresh take new files.
 
     Files of the release need no adding.

@@ -110,9 +110,9 @@ def add_folder(
     """Import a folder as a release; call it under the store's lock.
 
     A folder with a dist-info of the distribution is a site-packages folder: the files in its RECORD
-    count and land under ``root``; one of others only is refused. Any other folder is a checkout: what git tracks counts, as it is
-    on disk; without git, every file. An unpacked sdist (``PKG-INFO`` at its top) lands under
-    ``root``.
+    count and land under ``root``; one with dist-infos of others alone is refused. Any other folder
+    is a checkout: what git tracks counts, as it is on disk; without git, every file. An unpacked
+    sdist (``PKG-INFO`` at its top) lands under ``root``.
 
     Args:
         store: the store of the distribution.
