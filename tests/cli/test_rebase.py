@@ -156,7 +156,7 @@ def test_an_option_that_would_do_nothing_is_refused(
         (("--to", "main"), 1, "no version in it"),
         (("--to", "1.0"), 1, "is for 1.0 already"),
         (("nothing", "--to", "2.0"), 1, "no series named 'nothing'"),
-        (("--to", "7.0"), 5, "could not be fetched"),
+        (("--to", "7.0"), 5, "is not in the store, and --offline"),
     ],
 )
 def test_refusals(
