@@ -454,6 +454,63 @@ def test_what_does_not_compile_is_broken(judged: Callable[..., FileVerdict]):
     assert "does not compile" in found.evidence[0]
 
 
+def test_woven_words_stand_in_the_symbol_that_the_patch_changes(
+    judged: Callable[..., FileVerdict],
+):
+    base = "def f(x):\n    log(x)\n\n\ndef g(x):\n    x += 1\n    y = load(x)\n    return y\n"
+    ours = "def f(x):\n    log(x)\n    x += 1\n    y = load_all(x)\n    return y\n"
+    found = judged(base, ours, swap(base, "load(x)", "load(x, deep=True)"))
+    assert found.verdict is Verdict.CONFLICT
+    assert "in another symbol" in found.hunks[0].evidence[0]
+
+
+def test_weaving_puts_nothing_of_upstreams_into_another_symbol(
+    judged: Callable[..., FileVerdict],
+):
+    base = "class Old:\n    def one(self):\n        return 1\n"
+    ours = swap(base, "Old:\n", "Old:\n    def two(self):\n        yield 2\n\n")
+    found = judged(base, ours, swap(base, "Old", "New"))
+    assert found.verdict is Verdict.CONFLICT
+    assert "in another symbol" in found.hunks[0].evidence[0]
+
+
+def test_stretches_that_touch_are_not_both_woven(judged: Callable[..., FileVerdict]):
+    """What upstream put between them would be in both, and twice in the result."""
+    lines = [
+        "    x = (",
+        "        f(a) + g(b)",
+        "    )",
+        "    y = (",
+        "        h(a) + k(b)",
+        "    )",
+    ]
+    base = body(*(line.removeprefix("    ") for line in lines))
+    ours = (
+        swap(base, "f(a)", "f(a, 1)")
+        .replace("h(a)", "h(a, 1)")
+        .replace("    y", "    log()\n    y")
+    )
+    theirs = swap(base, "g(b)", "g(b, 2)").replace("k(b)", "k(b, 2)")
+    found = judged(base, ours, theirs)
+    assert found.verdict is Verdict.CONFLICT
+    assert "hangs together with another hunk" in found.hunks[0].evidence[0]
+
+
+def test_a_function_is_not_renamed_if_most_of_its_lines_stand_elsewhere(
+    judged: Callable[..., FileVerdict],
+):
+    steps = [f"    step_{letter}(x)\n" for letter in "abcd"]
+    rest = "    keep(x)\n    last(x)\n    return 1\n"
+    other = "\n\ndef other(x):\n    return x\n"
+    base = f"def load(x):\n{''.join(steps)}{rest}{other}"
+    ours = (
+        f"def copy(x):\n{''.join(steps)}    go()\n    return 5\n\n\n"
+        f"def fetch(x):\n{''.join(steps[::-1])}{rest}{other}"
+    )
+    found = judged(base, ours, swap(base, "last(x)", "last(x, 2)"))
+    assert found.verdict is Verdict.DISPLACED
+
+
 def test_a_woven_name_must_still_be_there(judged: Callable[..., FileVerdict]):
     base = "def f(a, b):\n    x = a\n    return g(x, b)\n"
     ours = "def f(a, c):\n    x = a\n    return g(x, c)\n"
