@@ -578,7 +578,8 @@ def test_what_the_release_holds_by_its_ids_is_there_already(desk: Desk) -> None:
     assert fates(without) == ["refused"]
 
 
-def test_patches_go_into_a_series_where_they_are_wanted(desk: Desk) -> None:
+@pytest.mark.parametrize("word", ["0001", "0001-a", "patches/0001-a.patch"])
+def test_patches_go_into_a_series_where_they_are_wanted(desk: Desk, word: str) -> None:
     desk.release(engine.FILES)
     one, three = desk.diff(engine.FILES, FIRST), desk.diff(FIRST, {**FIRST, "eng/core.py": b"c\n"})
     order = b"# top\n\n0001-a.patch\n# three\n0002-b.patch\n# end\n"
@@ -587,7 +588,7 @@ def test_patches_go_into_a_series_where_they_are_wanted(desk: Desk) -> None:
     two = desk.diff(FIRST, {**FIRST, "eng/nvidia/ops.py": b"A = 9\n"})
     source = desk.source({"0002-b.patch": two, "series": b"# two\n0002-b.patch\n"}, "b")
 
-    report = desk.take(source, into="eng-1.0", after="0001")
+    report = desk.take(source, into="eng-1.0", after=word)
 
     assert [each.name for each in report.patches] == ["0003-b.patch"]
     assert desk.written()["series"] == (

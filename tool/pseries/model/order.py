@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.errors import Problem
+from pseries.errors import PatchNotFound, Problem
 from pseries.model import paths
 from pseries.model.lines import split_lines
 
@@ -76,6 +76,27 @@ def parse(data: bytes, problems: list[Problem]) -> Order:
 def render(order: Order) -> bytes:
     """Return the bytes of the file: the exact inverse of :func:`parse`."""
     return b"".join(order.lines)
+
+
+def find(names: Sequence[str], word: str) -> int:
+    """Return the index of the patch that a word means.
+
+    That is its name, with or without folders in front and without ``.patch``; or the beginning of
+    one name only, such as its number.
+
+    Raises:
+        PatchNotFound: none or several are meant.
+    """
+    name = word.rpartition("/")[2]
+    for exact in (name, f"{name}.patch", f"{name}.diff"):
+        if exact in names:
+            return names.index(exact)
+    begun = [each for each in names if name and each.startswith(name)]
+    if len(begun) == 1:
+        return names.index(begun[0])
+    import difflib  # noqa: PLC0415 - only a failure pays for it
+
+    raise PatchNotFound(word, tuple(begun or difflib.get_close_matches(name, names)))
 
 
 def renamed(order: Order, names: dict[str, str | None]) -> Order:

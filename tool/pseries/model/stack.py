@@ -10,13 +10,14 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.errors import PatchNotFound, Problem
+from pseries.model import order as orders
 from pseries.model.commit import slug
 from pseries.model.fields import Fields, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from pseries.errors import Problem
     from pseries.model.commit import Commit
 
 FILE = "stack.json"
@@ -79,25 +80,8 @@ class Stack(NamedTuple):
         return self.entries[number - 1].commit if number else self.base
 
     def find(self, word: str) -> int:
-        """Return the index of the patch that a word means.
-
-        That is its name, with or without folders in front and without ``.patch``; or the beginning
-        of one name only, such as its number.
-
-        Raises:
-            PatchNotFound: none or several are meant.
-        """
-        name = word.rpartition("/")[2]
-        names = [entry.name for entry in self.entries]
-        for exact in (name, f"{name}{SUFFIX}", f"{name}.diff"):
-            if exact in names:
-                return names.index(exact)
-        begun = [each for each in names if name and each.startswith(name)]
-        if len(begun) == 1:
-            return names.index(begun[0])
-        import difflib  # noqa: PLC0415 - only a failure pays for it
-
-        raise PatchNotFound(word, tuple(begun or difflib.get_close_matches(name, names)))
+        """Return the index of the patch that a word means, as :func:`pseries.model.order.find`."""
+        return orders.find([entry.name for entry in self.entries], word)
 
 
 def render(stack: Stack) -> bytes:

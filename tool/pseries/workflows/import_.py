@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.errors import ImportUnclear, PatchNotFound, Problem
+from pseries.errors import ImportUnclear, Problem
 from pseries.git import objects
 from pseries.model import manifest as manifests
 from pseries.model import naming
@@ -198,15 +198,7 @@ def _position(series: Series, after: str | None) -> int:
         return 0
     if not after:
         return len(names)
-    for word in (after, f"{after}.patch", f"{after}.diff"):
-        if word in names:
-            return names.index(word) + 1
-    begun = [name for name in names if name.startswith(after)]
-    if len(begun) == 1:
-        return names.index(begun[0]) + 1
-    import difflib  # noqa: PLC0415 - only a failure pays for it
-
-    raise PatchNotFound(after, tuple(begun or difflib.get_close_matches(after, names)))
+    return orders.find(names, after) + 1
 
 
 def _new(asked: Asked, found: Sequence[Found], location: Location | None, means: Means) -> _Plan:
