@@ -25,7 +25,7 @@ from pseries.export import index as indexes
 from pseries.export.wheel import Wheel
 from pseries.upstream.store import Store
 from pseries.workflows import apply as applying
-from pseries.workflows import build, build_kit, build_sdist, catalog, platforms
+from pseries.workflows import build, build_kit, build_sdist, catalog, choice, platforms
 from pseries.workflows import release as releases
 from pseries.workflows.means import Means
 
@@ -494,13 +494,18 @@ def test_source_date_epoch_dates_what_is_new(
 
 def test_the_only_series_need_not_be_named(release: Release) -> None:
     location = catalog.Location(release.bench.series_dir, "the test's")
-    assert build.only_series(location) == "eng-1.0"
+    assert choice.only_series(location) == "eng-1.0"
     after = {**engine.FILES, "eng/core.py": CHANGED["eng/core.py"]}
     patch = release.bench.patch(dict(engine.FILES), after)
     engine.make_series(release.bench.series_dir, {"0001-x.patch": patch}, name="eng-2", version="2")
-    with pytest.raises(errors.SeriesAmbiguous, match=r"eng-1\.0, eng-2"):
-        build.only_series(location)
-    assert build.only_series(location, "/x/eng-2.0+cu1-py3-none-any.whl") == "eng-2"
+    with pytest.raises(errors.SeriesUnclear, match=r"eng-1\.0, eng-2"):
+        choice.only_series(location)
+    (release.bench.series_dir / "broken").mkdir()
+    (release.bench.series_dir / "broken/series").write_text("x.patch\n")
+    wheel = "eng-2.0+cu1-py3-none-any.whl"
+    assert choice.only_series(location, f"/x/{wheel}") == "eng-2"
+    with pytest.raises(errors.SeriesUnclear, match=r"no series is there .* for eng-3-py3"):
+        choice.only_series(location, "https://example.invalid/eng-3-py3-none-any.whl#sha256=0")
 
 
 # --- which wheel ------------------------------------------------------------------------------

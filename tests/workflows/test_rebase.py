@@ -344,7 +344,7 @@ class TestWhichSeries:
         toml.write_text(toml.read_text().replace('"1.0"', '"0.3"'))
         assert choice.series_for(None, "v1.2", moving.location) == "eng-1.0"
         assert choice.series_for(None, "v0.4", moving.location) == "eng-0.3"
-        with pytest.raises(SeriesUnclear, match=r"eng-0\.3, eng-1\.0"):
+        with pytest.raises(SeriesUnclear, match=r"meant for latest: eng-0\.3, eng-1\.0$"):
             choice.series_for(None, "latest", moving.location)
 
     def test_two_at_the_same_distance_are_not_guessed(self, moving: Project) -> None:
@@ -550,6 +550,18 @@ class TestStop:
         (status,) = rebasing.status(path, None)
         assert status.series == "eng-1.0"
         assert rebasing.skip(path, None, OFFLINE).stopped is None
+
+    def test_one_of_several_has_to_be_named(self, clashing: Project) -> None:
+        shutil.copytree(clashing.series_dir / "eng-1.0", clashing.series_dir / "eng-1.0-b")
+        names = ("eng-1.0", "eng-1.0-b")
+        for name in names:
+            clashing.rebase(name=name)
+        said = r"several could be meant of those being rebased: eng-1\.0, eng-1\.0-b$"
+        with pytest.raises(SeriesUnclear, match=said):
+            rebasing.abort(None, clashing.location)
+        rebasing.abort(names[1], clashing.location)
+        rebasing.abort(None, clashing.location)
+        assert rebasing.status(None, clashing.location) == ()
 
     def test_nothing_is_under_way_of_a_series_that_is_there(self, clashing: Project) -> None:
         assert rebasing.status("eng-1.0", clashing.location) == ()

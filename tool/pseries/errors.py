@@ -844,15 +844,19 @@ class NothingToIndex(Refused):
 
 
 class SeriesUnclear(Refused):
-    """No series was named, and more than one, or none, could be meant."""
+    """No series was named, and more than one, or none, could be meant.
 
-    tag: str
+    ``what`` says what for, or of which; "" where that needs no saying.
+    """
+
+    what: str
     candidates: tuple[str, ...]
 
     def __str__(self) -> str:
+        meant = f"could be meant {self.what}".rstrip()
         if not self.candidates:
-            return f"no series is there that could be rebased to {self.tag}"
-        return f"several series could be rebased to {self.tag}: {', '.join(self.candidates)}"
+            return f"no series is there that {meant}"
+        return f"no series was named, and several {meant}: {', '.join(self.candidates)}"
 
 
 class AlreadyForRelease(Refused):
@@ -1055,17 +1059,6 @@ class BuildFailed(Refused):
 
     def __str__(self) -> str:
         return f"{self.release} could not be built: {self.said}"
-
-
-class SeriesAmbiguous(Refused):
-    """No series was named, and there is not exactly one that can be meant."""
-
-    known: tuple[str, ...]
-
-    def __str__(self) -> str:
-        if not self.known:
-            return "there is no series that can be meant"
-        return f"no series was named, and there are several: {', '.join(self.known)}"
 
 
 # --- working on a series ----------------------------------------------------------------------

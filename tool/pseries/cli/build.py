@@ -149,12 +149,12 @@ def _check_python(version: str | None) -> None:
 
 
 def _series(name: str | None, series_dir: Path | None, given: str | None = None) -> Series:
-    from pseries.workflows import build, catalog
+    from pseries.workflows import catalog, choice
 
     if given is not None:
         build.given_path(given)  # before it is taken for a file of some other release
     location = catalog.locate(series_dir)
-    return catalog.load(name or build.only_series(location, given), location)
+    return catalog.load(name or choice.only_series(location, given), location)
 
 
 def _print_wheel(wheel: BuiltWheel) -> None:

@@ -236,7 +236,6 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
         if "is missing" in e.said
         else "see above what the build printed; its requirements may not be there"
     ),
-    errors.SeriesAmbiguous: lambda _: "name one: pseries list",
     errors.SeriesUnclear: lambda _: "name the series: pseries list",
     errors.AlreadyForRelease: lambda _: "give another release: --to TAG",
     errors.SeriesExists: lambda e: f"remove or rename {_quoted(e.folder)}, then run it again",

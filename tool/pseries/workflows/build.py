@@ -26,7 +26,6 @@ from pseries.errors import (
     NoWheelFits,
     Problem,
     ReleaseUnreachable,
-    SeriesAmbiguous,
     Unreachable,
     UpstreamInvalid,
     WheelInvalid,
@@ -43,7 +42,7 @@ from pseries.model import naming, paths
 from pseries.model.layout import Placement
 from pseries.model.series import sha256
 from pseries.upstream.store import Store, cache_folder
-from pseries.workflows import catalog, patching, platforms
+from pseries.workflows import patching, platforms
 from pseries.workflows.lock import touched
 from pseries.workflows.means import Means
 
@@ -56,9 +55,7 @@ if TYPE_CHECKING:
     from pseries.model.layout import Layout
     from pseries.model.manifest import ArtefactRecord, NetChange
     from pseries.model.series import Series
-    from pseries.model.spec import Spec
     from pseries.model.splice import File
-    from pseries.workflows.catalog import Location
     from pseries.workflows.patching import PostImages
 
 _SCHEMES = ("https", "http", "file")
@@ -103,34 +100,6 @@ def source_date_epoch(environment: Mapping[str, str] | None = None) -> int:
     if not re.fullmatch(r"[0-9]{1,11}", value):
         raise EpochInvalid(value)
     return int(value)
-
-
-def only_series(location: Location | None, given: str | None = None) -> str:
-    """Return the one series that can be meant: the only one, or the only one for a given wheel.
-
-    Raises:
-        SeriesAmbiguous: there are several, or none.
-    """
-    known = catalog.names(location)
-    fits = known
-    if given is not None:
-        filename = unquote(urlsplit(given).path).rpartition("/")[2]
-        fits = tuple(
-            name for name in known if _is_for(catalog.load_spec(name, location)[0], filename)
-        )
-    if len(fits) != 1:
-        raise SeriesAmbiguous(fits or known)
-    return fits[0]
-
-
-def _is_for(spec: Spec, filename: str) -> bool:
-    try:
-        name, version = parse_wheel_filename(filename)[:2]
-    except ValueError:
-        return False
-    return name == canonicalize_name(spec.upstream.distribution) and naming.same_release(
-        str(version), spec.upstream.version
-    )
 
 
 # --- wheels -----------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
-"""Which series and which release a rebase is about, where a person did not say it in full."""
+"""Which series and which release is meant, where a person did not say it in full."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from pseries.errors import (
     Problem,
@@ -13,6 +14,7 @@ from pseries.errors import (
     SeriesUnclear,
     UpstreamInvalid,
 )
+from pseries.model import naming
 from pseries.model import series as series_model
 from pseries.workflows import catalog
 
@@ -24,6 +26,38 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 _BEFORE_VERSION = re.compile(r"[A-Za-z_/-]{0,40}(?=[0-9])")
+
+
+def only_series(location: Location | None, given: str | None = None) -> str:
+    """Return the one series that can be meant: the only one, or the only one for a given wheel.
+
+    Args:
+        location: where series are.
+        given: the path or address of a wheel.
+
+    Raises:
+        SeriesUnclear: there are several, or none.
+    """
+    if given is None:
+        fits, what = catalog.names(location), ""
+    else:
+        filename = unquote(urlsplit(given).path).rpartition("/")[2]
+        known = catalog.releases(location)
+        fits = tuple(name for name, release in known.items() if _is_of(filename, *release))
+        what = f"for {filename}"
+    if len(fits) != 1:
+        raise SeriesUnclear(what, fits)
+    return fits[0]
+
+
+def _is_of(filename: str, distribution: str, release: str) -> bool:
+    from packaging.utils import canonicalize_name, parse_wheel_filename  # noqa: PLC0415
+
+    try:
+        name, version = parse_wheel_filename(filename)[:2]
+    except ValueError:
+        return False
+    return name == canonicalize_name(distribution) and naming.same_release(str(version), release)
 
 
 def series_for(name: str | None, tag: str, location: Location | None) -> str:
@@ -47,7 +81,7 @@ def series_for(name: str | None, tag: str, location: Location | None) -> str:
         return known[0]
     candidates = known if tag == LATEST else _nearest(known, tag, location)
     if len(candidates) != 1:
-        raise SeriesUnclear(tag, candidates or known)
+        raise SeriesUnclear(f"for {tag}", candidates or known)
     return candidates[0]
 
 

@@ -185,5 +185,5 @@ def find(series_dir: Path, name: str | None) -> Desk:
     if not known:
         raise NoRebase("")
     if name is None and len(known) > 1:
-        raise SeriesUnclear("continue", known)
+        raise SeriesUnclear("of those being rebased", known)
     return Desk(series_dir, name or known[0])
