@@ -382,6 +382,20 @@ def test_it_is_the_same_wherever_it_is_built(tmp_path: Path) -> None:
     assert hashlib.sha256(first).digest() == hashlib.sha256(again).digest()
 
 
+def test_it_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[set[str]] = []
+
+    def noted(folder: Path) -> None:
+        assert not (tmp_path / "eng-1.0-kit").exists()
+        synced.append({path.name for path in folder.iterdir()})
+
+    monkeypatch.setattr("pseries.durable.sync_tree", noted)
+    built = kits.build(kit(), tmp_path, 0)
+    assert synced == [{path.name for path in built.folder.iterdir()}]
+
+
 def test_a_kit_is_replaced_and_anything_else_is_not(tmp_path: Path, made: Path) -> None:
     (made / "stale").write_text("x")
     kits.build(kit(), made.parent, 0)

@@ -25,7 +25,7 @@ def test_a_new_folder_that_fails_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folders, "sync_folder", full)
+    monkeypatch.setattr(folders, "sync_tree", full)
     with pytest.raises(OSError, match="No space"):
         folders.create(tmp_path / "series" / "eng-1.0", FILES)
     assert list(tmp_path.iterdir()) == []
@@ -45,7 +45,7 @@ def test_a_change_that_fails_is_taken_back(
     folders.create(folder, FILES)
     (folder / "notes").mkdir()
     before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    whole, calls = folders.replace_file, [0]
+    whole, calls = folders.write_file, [0]
 
     def sometimes(path: Path, data: bytes) -> None:
         calls[0] += 1
@@ -53,7 +53,7 @@ def test_a_change_that_fails_is_taken_back(
             raise OSError(28, "No space left on device")
         whole(path, data)
 
-    monkeypatch.setattr(folders, "replace_file", sometimes)
+    monkeypatch.setattr(folders, "write_file", sometimes)
     changed = {**FILES, "2.patch": b"two\n", "series": b"1.patch\n2.patch\n", "1.patch": b"1\n"}
     with pytest.raises(OSError, match="No space"):
         folders.change(folder, FILES, changed)
@@ -66,13 +66,13 @@ def test_the_order_file_comes_after_the_patches_and_the_manifest_last(
     folder = tmp_path / "eng-1.0"
     folders.create(folder, FILES)
     written: list[str] = []
-    whole = folders.replace_file
+    whole = folders.write_file
 
     def noted(path: Path, data: bytes) -> None:
         written.append(path.name)
         whole(path, data)
 
-    monkeypatch.setattr(folders, "replace_file", noted)
+    monkeypatch.setattr(folders, "write_file", noted)
     changed = {**FILES, "manifest.json": b"{}", "2.patch": b"two\n", "series": b"2.patch\n"}
     folders.change(folder, FILES, changed)
     assert written == ["2.patch", "series", "manifest.json"]

@@ -742,7 +742,7 @@ def test_a_verb_that_was_killed_while_it_wrote_the_folder_is_taken_back(
 ):
     before = contents(folder)
     written: list[str] = []
-    real = stack.replace_file
+    real = stack.write_file
 
     def dies(path: Path, data: bytes) -> None:
         if written:
@@ -753,7 +753,7 @@ def test_a_verb_that_was_killed_while_it_wrote_the_folder_is_taken_back(
     with stack.opened(top) as work:
         edit(work, CORE, b"# The engine.\n", b"# The engine,\n# again.\n")
         with monkeypatch.context() as patch:
-            patch.setattr(stack, "replace_file", dies)
+            patch.setattr(stack, "write_file", dies)
             with pytest.raises(KeyboardInterrupt):
                 refresh.refresh(work, FIRST)
     assert contents(folder) != before

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pseries.durable import whole_folder, write_file
 from pseries.errors import ExportInTheWay, ExportRefused, Problem
-from pseries.export.output import sync_folder, write_file
 from pseries.model import dialect, mbox, paths
 from pseries.model import order as orders
 from pseries.model import series as series_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from pseries.model.series import Series
 
@@ -97,6 +95,7 @@ def _sorted_names(names: list[str]) -> dict[str, str]:
 def write_mailbox(target: Path, data: bytes) -> None:
     """Write a file that is not there yet; raises :class:`ExportInTheWay`."""
     refuse_existing(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
     write_file(target, data)
 
 
@@ -104,18 +103,10 @@ def write_folder(target: Path, files: Mapping[str, bytes]) -> None:
     """Write a folder that is not there yet, whole or not at all; raises as above."""
     refuse_existing(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{target.name[:80]}.", dir=target.parent))
-    try:
+    with whole_folder(target) as new:
         for name, data in files.items():
             (new / name).write_bytes(data)
             (new / name).chmod(0o644)
-            sync_folder(new)
-        new.chmod(0o755)
-        new.rename(target)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
-    sync_folder(target.parent)
 
 
 def refuse_existing(target: Path) -> None:

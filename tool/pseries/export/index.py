@@ -18,8 +18,8 @@ from packaging.metadata import parse_email
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
 
+from pseries.durable import write_file
 from pseries.errors import ArchiveRefused, NothingToIndex
-from pseries.export.output import write_file
 from pseries.export.wheel import Wheel
 from pseries.upstream.archive import named
 

@@ -17,8 +17,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pseries import durable
 from pseries.errors import FolderInTheWay
-from pseries.export.output import sync_folder, write_file
 from pseries.export.zipcopy import moment
 from pseries.model import paths
 from pseries.model.manifest import image
@@ -85,14 +85,15 @@ def build(kit: Kit, folder: Path, epoch: int) -> Report:
     new = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
     try:
         _write_tree(new, files)
+        durable.sync_tree(new)
         archive = folder / f"{name}.zip"
-        write_file(archive, _zip(name, files, epoch))
+        durable.write_file(archive, _zip(name, files, epoch))
         old = new.with_name(f"{new.name}.old")
         if target.exists():
             target.rename(old)
         new.rename(target)
         shutil.rmtree(old, ignore_errors=True)
-        sync_folder(folder)
+        durable.sync(folder)
     finally:
         shutil.rmtree(new, ignore_errors=True)
     touched = sorted(kit.trees[0].before.keys() | kit.trees[0].after.keys())

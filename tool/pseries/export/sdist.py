@@ -17,8 +17,8 @@ from typing import IO, TYPE_CHECKING, cast
 
 from packaging.utils import canonicalize_name
 
+from pseries.durable import whole_file
 from pseries.errors import ArchiveRefused
-from pseries.export.output import whole_file
 from pseries.export.sbom import FILENAME
 from pseries.export.wheel import Content, Difference, with_version
 
@@ -78,6 +78,7 @@ def repack(
     stem = _stem(distribution, version)
     differences: list[Difference] = []
     left = dict(changes)
+    folder.mkdir(parents=True, exist_ok=True)
     with whole_file(target) as out, _packed(out) as tar:
         added = _Writer(tar, stem, epoch)
         informed = False

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from pseries.durable import whole_file
 from pseries.errors import ArchiveRefused, ArtefactMismatch, Problem, WheelInvalid
-from pseries.export.output import whole_file
 from pseries.export.sbom import FILENAME
 from pseries.export.zipcopy import Added, Kept, Rewritten, write
 from pseries.model import paths
@@ -354,6 +354,7 @@ def repack(
     """
     plan = _Plan(wheel, version, changes, sbom)
     target = folder / plan.filename
+    folder.mkdir(parents=True, exist_ok=True)
     with whole_file(target) as out:
         found = write(wheel.file, wheel.directory, plan.parts, out, epoch=epoch, progress=progress)
         if sha256 is not None and found != sha256:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from pseries import durable
 from pseries.errors import GitFailed, IdentityMissing, InTheWay, Problem, Uncommittable
 from pseries.git import objects, process
 from pseries.git.merge import MergeStore, write_commit, write_loose
@@ -123,16 +124,10 @@ class Checkout:
         """
         process.require(NEEDED, PURPOSE)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        try:
+        with durable.whole_folder(folder, synced=False) as new:
             Workspace(new).prepare(_CONFIG, f"refs/heads/{branch}", borrowed)
             (new / ".git" / MARKER).write_bytes(b"")
             yield cls(new)
-            new.chmod(0o755)
-            new.rename(folder)
-        except BaseException:
-            shutil.rmtree(new, ignore_errors=True)
-            raise
 
     def show_only(self, folders: Iterable[str]) -> None:
         """Let the worktree hold these folders alone, and the files beside and above them.

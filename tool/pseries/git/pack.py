@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from pseries import durable
 from pseries.errors import GitFailed
 from pseries.model import paths
 
@@ -214,11 +215,7 @@ class Pack:
             finally:
                 Path(index.name).unlink(missing_ok=True)
         if self._durable:
-            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            durable.sync(self._folder)
 
     def _settle(self, file: IO[bytes]) -> None:
         """Make a file read-only, as git does, and bring it to the disk."""

@@ -14,13 +14,12 @@ import contextlib
 import io
 import os
 import re
-import shutil
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pseries import durable
 from pseries.errors import GitFailed, UpstreamInvalid
 from pseries.git import process
 
@@ -54,8 +53,7 @@ class Repository:
     def create(cls, git_dir: Path) -> Repository:
         """Make a bare repository, all or nothing: it appears under its name when it is whole."""
         git_dir.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(prefix=f".{git_dir.name}.", dir=git_dir.parent))
-        try:
+        with durable.whole_folder(git_dir, synced=False) as new:
             _repo_class().init(
                 new,
                 expand_vars=False,
@@ -64,13 +62,9 @@ class Repository:
                 template="",
                 allow_unsafe_options=True,
             )
-            new.chmod(0o755)
             with (new / "config").open("a", encoding="ascii") as config:
                 # Nothing is ever packed or thrown away behind our back.
                 config.write("[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n")
-            new.rename(git_dir)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
         return cls(git_dir)
 
     def tags(self, prefix: str) -> tuple[Tag, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pseries import durable
 from pseries.errors import Problem, WorktreeRefused
 from pseries.git.merge import write_commit, write_loose
 from pseries.git.workspace import Workspace
@@ -86,14 +87,8 @@ def create(
         conflicts: the files to decide on; unmerged in the index, with markers in the worktree.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    with durable.whole_folder(folder, synced=False) as new:
         _fill(_Repository.create(new, borrowed), tree, before, merged, tuple(conflicts))
-        new.chmod(0o755)
-        new.rename(folder)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
 
 
 def _fill(

@@ -15,11 +15,11 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pseries import durable
 from pseries.errors import NoRebase, Problem, RebaseInvalid, RebaseNotOurs, SeriesUnclear
 from pseries.git import checkout as checkouts
 from pseries.model import paths, rebase
 from pseries.workflows import folders
-from pseries.workflows.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,13 +91,13 @@ class Desk:
     def save(self, state: State) -> None:
         """Write the state; afterwards it survives whatever happens to this process."""
         self._prepare()
-        replace_file(self.folder / rebase.FILE, rebase.render(state))
+        durable.write_file(self.folder / rebase.FILE, rebase.render(state))
 
     def _prepare(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         ignore = self.series_dir.parent / paths.CONTROL / ".gitignore"
         if not ignore.exists():
-            replace_file(ignore, b"*\n")
+            durable.write_file(ignore, b"*\n")
 
     def keep(self, data: bytes) -> str:
         """Keep the bytes of a resolved file and return their sha256."""
@@ -106,7 +106,7 @@ class Desk:
         file = self.folder / "resolved" / name
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
-            replace_file(file, data)
+            durable.write_file(file, data)
         return name
 
     def kept(self, sha256: str) -> bytes:
@@ -144,7 +144,10 @@ class Desk:
             if not file.exists():
                 file.parent.mkdir(parents=True, exist_ok=True)
                 # by way of a folder that is swept, whatever becomes of this process
-                replace_file(file, data, self.series_dir / folders.STAGING)
+                part = self.series_dir / folders.STAGING / file.name
+                durable.write_file(part, data)
+                part.replace(file)
+                durable.sync(file.parent)
 
     def undo(self, creations: tuple[Creation, ...]) -> tuple[str, ...]:
         """Remove what was created, unless somebody changed it since; return what stays."""

@@ -9,10 +9,10 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+from pseries.durable import sync, sync_tree, write_file
 from pseries.errors import FolderChanged, Problem, SeriesBusy, SeriesExists
 from pseries.model import manifest as manifests
 from pseries.model import series as series_model
-from pseries.workflows.files import replace_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -93,13 +93,11 @@ def unstage(series_dir: Path) -> None:
 
 def publish(staged: Path) -> Path:
     """Put a staged series in its place, all of it at once, and return its folder."""
-    for file in sorted(staged.iterdir()):
-        sync_folder(file)
-    sync_folder(staged)
+    sync_tree(staged)
     series_dir = staged.parent.parent
     folder = series_dir / staged.name
     staged.rename(folder)
-    sync_folder(series_dir)
+    sync(series_dir)
     return folder
 
 
@@ -134,12 +132,12 @@ def change(folder: Path, old: Mapping[str, bytes], files: Mapping[str, bytes]) -
         try:
             for name in todo:
                 done.append(name)
-                replace_file(folder / name, files[name])
+                write_file(folder / name, files[name])
         except BaseException:
             for name in reversed(done):
                 with contextlib.suppress(OSError):
                     if name in old:
-                        replace_file(folder / name, old[name])
+                        write_file(folder / name, old[name])
                     else:
                         (folder / name).unlink(missing_ok=True)
             raise

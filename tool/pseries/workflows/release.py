@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from pseries.durable import write_file
 from pseries.errors import IndexUnreachable, ReleaseNotFound, SeriesInvalid
 from pseries.git import objects
 from pseries.model import manifest as manifests
@@ -13,7 +14,6 @@ from pseries.model.manifest import ArtefactRecord
 from pseries.upstream.store import Store
 from pseries.workflows import catalog
 from pseries.workflows import lock as locking
-from pseries.workflows.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -239,5 +239,5 @@ def _write(path: Path, manifest: Manifest) -> bool:
     data = manifests.render(manifest)
     if path.is_file() and path.read_bytes() == data:
         return False
-    replace_file(path, data)
+    write_file(path, data)
     return True

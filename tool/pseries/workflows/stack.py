@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pseries.durable import is_leftover, sync, write_file
 from pseries.errors import (
     CheckoutBusy,
     CheckoutInvalid,
@@ -39,7 +40,6 @@ from pseries.model import paths
 from pseries.model import series as series_model
 from pseries.model import stack as stacks
 from pseries.workflows import folders
-from pseries.workflows.files import SCRAP, replace_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -243,10 +243,10 @@ class Work:
         old, new = self.checkout.tree(self.shot.folder), self.checkout.tree(tree)
         changed = {name: entry for name, entry in new.items() if old.get(name) != entry}
         for name, (_, data) in self.checkout.files(changed).items():
-            replace_file(self.folder / name, data)
+            write_file(self.folder / name, data)
         for name in old.keys() - new.keys():
             (self.folder / name).unlink(missing_ok=True)
-        sync_folder(self.folder)
+        sync(self.folder)
 
     def take_back(self) -> None:
         """Give back folder and worktree what a killed verb put there, as far as nobody changed it.
@@ -269,7 +269,7 @@ class Work:
             if new.get(name) != entry and there.get(name) == written.get(name)
         }  # fmt: skip
         for name, (_, data) in self.checkout.files(lost).items():
-            replace_file(self.folder / name, data)
+            write_file(self.folder / name, data)
         for name in new.keys() - old.keys():
             if there.get(name) == new[name].blob:
                 (self.folder / name).unlink()
@@ -281,8 +281,7 @@ class Work:
     def _remove_scraps(self, names: set[str]) -> None:
         """Remove what is left of files that were being written when the process was killed."""
         for file in self.folder.iterdir():
-            stem, _, rest = file.name.removeprefix(".").rpartition(".")
-            if file.name[:1] == "." and stem in names and len(rest) == SCRAP:
+            if is_leftover(file.name, names):
                 file.unlink()
 
 
