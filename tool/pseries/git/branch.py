@@ -8,10 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.git import process
+from pseries.git import loose, process
 from pseries.git.checkout import Checkout
 from pseries.git.history import NOTES
-from pseries.git.merge import write_commit, write_loose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,13 +104,11 @@ def _point(git_dir: Path, ref: str, target: str) -> None:
 def _noted(git_dir: Path, ids: Sequence[str], notes: Sequence[bytes]) -> str:
     """Write the notes (git-notes(1)): a tree of blobs by the commits' ids; return its commit."""
     blobs = {
-        name: write_loose(git_dir, b"blob", note) for name, note in zip(ids, notes, strict=True)
+        name.encode(): (0o100644, loose.write(git_dir, b"blob", note))
+        for name, note in zip(ids, notes, strict=True)
     }
-    rows = b"".join(
-        b"100644 %s\0%s" % (name.encode(), bytes.fromhex(blobs[name])) for name in sorted(blobs)
-    )
-    tree = write_loose(git_dir, b"tree", rows)
-    return write_commit(git_dir, tree, b"the patches that the commits were made from\n")
+    tree = loose.write_tree(git_dir, blobs)
+    return loose.write_commit(git_dir, tree, b"the patches that the commits were made from\n")
 
 
 def _settle(git_dir: Path) -> None:

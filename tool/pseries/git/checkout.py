@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pseries import durable
 from pseries.errors import GitFailed, IdentityMissing, InTheWay, Problem, Uncommittable
-from pseries.git import objects, process
-from pseries.git.merge import MergeStore, write_commit, write_loose
+from pseries.git import loose, objects, process
+from pseries.git.merge import MergeStore
 from pseries.git.objects import Entry, Objects
 from pseries.git.workspace import Workspace
 from pseries.model import commit as commits
@@ -204,7 +204,7 @@ class Checkout:
     def write_commit(self, commit: Commit, tree: str, parent: str) -> str:
         """Write a commit with who, when and why of another, on a parent; return its id."""
         new = commit._replace(tree=tree, parents=(parent,))
-        return write_loose(self.git_dir, b"commit", commits.render(new))
+        return loose.write(self.git_dir, b"commit", commits.render(new))
 
     def import_patches(
         self, base: str, patches: Sequence[tuple[Commit, Mapping[str, File | None]]]
@@ -259,8 +259,8 @@ class Checkout:
             return theirs, ()
         if theirs in (base, ours):
             return ours, ()
-        below = write_commit(self.git_dir, base, b"")
-        sides = [write_commit(self.git_dir, tree, b"", below) for tree in (ours, theirs)]
+        below = loose.write_commit(self.git_dir, base, b"")
+        sides = [loose.write_commit(self.git_dir, tree, b"", below) for tree in (ours, theirs)]
         said = self._git(
             *_SETTINGS, "merge-tree", "--write-tree", "-z", "--no-messages", "--name-only",
             *sides, accept=(0, 1),
@@ -429,12 +429,16 @@ class Checkout:
 
     def folder_tree(self, files: Mapping[str, bytes]) -> str:
         """Store the files of a series folder and return the id of their tree."""
-        rows = b"".join(
-            b"100644 %s\0%s"
-            % (paths.encode(name), bytes.fromhex(write_loose(self.git_dir, b"blob", data)))
-            for name, data in sorted(files.items(), key=lambda item: paths.encode(item[0]))
-        )
-        return write_loose(self.git_dir, b"tree", rows)
+        return self._tree({paths.encode(name): data for name, data in files.items()})
+
+    def _tree(self, files: Mapping[bytes, bytes], **folders: str) -> str:
+        """Write a tree of files, and of folders that are there already."""
+        entries = {
+            name: (0o100644, loose.write(self.git_dir, b"blob", data))
+            for name, data in files.items()
+        }
+        entries |= {name.encode(): (loose.FOLDER, tree) for name, tree in folders.items()}
+        return loose.write_tree(self.git_dir, entries)
 
     def write_snapshot(self, shot: Snapshot, tips: Iterable[str]) -> str:
         """Store a snapshot and return its id.
@@ -444,18 +448,11 @@ class Checkout:
             tips: commits that must not be lost while the snapshot is there.
         """
         texts = (shot.stack, shot.head.encode(), shot.before.encode())
-        rows = {
-            name: b"100644 %s\0%s"
-            % (name.encode(), bytes.fromhex(write_loose(self.git_dir, b"blob", text)))
-            for name, text in zip(_TEXTS, texts, strict=True)
-        }
-        for name, tree in (("folder", shot.folder), ("worktree", shot.worktree)):
-            rows[name] = b"40000 %s\0%s" % (name.encode(), bytes.fromhex(tree))
-        # No name begins another one, so that git's order of names is the plain one.
-        tree = write_loose(self.git_dir, b"tree", b"".join(rows[name] for name in sorted(rows)))
+        files = {name.encode(): text for name, text in zip(_TEXTS, texts, strict=True)}
+        tree = self._tree(files, folder=shot.folder, worktree=shot.worktree)
         parents = dict.fromkeys([*([shot.before] if shot.before else []), shot.head, *tips])
         message = paths.encode(f"{shot.verb}\n")
-        return write_commit(self.git_dir, tree, message, *parents)
+        return loose.write_commit(self.git_dir, tree, message, *parents)
 
     def announce(self, shot: str, held: str) -> None:
         """Say what is about to come true, before the first file is written.
@@ -464,7 +461,7 @@ class Checkout:
             shot: the snapshot.
             held: the tree that the worktree holds now.
         """
-        self._git("update-ref", _NEXT, write_commit(self.git_dir, held, b"", shot))
+        self._git("update-ref", _NEXT, loose.write_commit(self.git_dir, held, b"", shot))
 
     def announced(self) -> tuple[Snapshot, str] | None:
         """Return what a killed process announced: the snapshot, and what the worktree held."""
@@ -555,7 +552,7 @@ class Checkout:
 
     def remember(self, tree: str) -> None:
         """Keep a tree for a later :meth:`remembered` (``pseries snapshot``)."""
-        self._git("update-ref", _SHOT, write_commit(self.git_dir, tree, b"snapshot\n"))
+        self._git("update-ref", _SHOT, loose.write_commit(self.git_dir, tree, b"snapshot\n"))
 
     def remembered(self) -> str:
         """Return the tree that was kept last; empty if none was."""
@@ -640,7 +637,7 @@ def _stream(
         message = paths.encode(commit.message)
         author = paths.encode(f"{commit.author} {commit.date}")
         yield b"commit refs/pseries/import\nmark :%d\nauthor %s\n" % (number, author)
-        yield b"committer pseries <pseries@localhost> 0 +0000\n"
+        yield b"committer %s\n" % " ".join(commits.NOBODY).encode()
         yield b"data %d\n%s\n" % (len(message), message)
         yield b"from %s\n" % base.encode() if number == 1 else b"from :%d\n" % (number - 1)
         gone = [path for path, file in files.items() if file is None]

@@ -1,16 +1,13 @@
 """Carrying changes from one tree to another: three-way merges, renames, diffs of the result.
 
 Everything happens in a scratch store that borrows the objects of the releases. What a patch touches
-is put into small trees, which are written here as loose objects (gitformat-loose: two lines of
-code, against a process each); git merges, compares and searches them.
+is put into small trees, which are written without git (:mod:`.loose`); git merges, compares and
+searches them.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import zlib
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pseries.errors import GitFailed
-from pseries.git import objects, process
+from pseries.git import loose, objects, process
 from pseries.git.pack import Pack
 from pseries.model import paths
 from pseries.model.verdict import Labels
@@ -37,10 +34,6 @@ if TYPE_CHECKING:
 NEEDED = (2, 38)
 """``merge-tree --write-tree`` is from git 2.38; its ``--merge-base``, from 2.40, is not used."""
 PURPOSE = "rebase a series"
-_COMMIT = (
-    b"tree %s\n%sauthor pseries <pseries@localhost> 0 +0000\n"
-    b"committer pseries <pseries@localhost> 0 +0000\n\n%s"
-)
 _MERGE_SETTINGS = (
     "-c", "merge.conflictStyle=diff3", "-c", "merge.renames=false", "-c", "diff.renames=false",
 )  # fmt: skip
@@ -119,31 +112,6 @@ class Renames:
         return f"{ranked[0][0]}/{rest}" if ranked[0][0] else rest
 
 
-def write_loose(git_dir: Path, kind: bytes, content: bytes) -> str:
-    """Write a loose object into a repository of ours and return its id."""
-    whole = b"%s %d\0" % (kind, len(content)) + content
-    name = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
-    folder = git_dir / "objects" / name[:2]
-    file = folder / name[2:]
-    if not file.exists():
-        folder.mkdir(exist_ok=True)
-        # Under another name first: half an object, of a full disk, would be taken for a whole one.
-        part = folder / f"tmp_obj_{os.getpid()}_{name[2:]}"
-        try:
-            part.write_bytes(zlib.compress(whole, 1))
-            part.replace(file)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-    return name
-
-
-def write_commit(git_dir: Path, tree: str, message: bytes, *parents: str) -> str:
-    """Write a commit of nobody at no time, so that its id depends on what it holds alone."""
-    lines = b"".join(b"parent %s\n" % parent.encode() for parent in parents)
-    return write_loose(git_dir, b"commit", _COMMIT % (tree.encode(), lines, message))
-
-
 class MergeStore:
     """A scratch store in which changes are carried from one release to another.
 
@@ -186,26 +154,23 @@ class MergeStore:
     def _writing(self, count: int) -> Iterator[_Put]:
         """Give a function that stores objects; ``count`` files or more than a few share a pack."""
         if count <= _FEW:
-            yield partial(write_loose, self.git_dir)
+            yield partial(loose.write, self.git_dir)
             return
         with Pack(self.git_dir, durable=False) as pack:
             yield lambda kind, content: pack.add(kind, content).hex()
 
     def _tree(self, files: Mapping[str, File], put: _Put) -> str:
-        rows: dict[bytes, bytes] = {}
+        entries: dict[bytes, tuple[int, str]] = {}
         folders: dict[str, dict[str, File]] = {}
         for path, (mode, data) in files.items():
             name, slash, rest = path.partition("/")
             if slash:
                 folders.setdefault(name, {})[rest] = mode, data
             else:
-                raw = paths.encode(name)
-                rows[raw] = b"%o %s\0%s" % (mode, raw, bytes.fromhex(put(b"blob", data)))
+                entries[paths.encode(name)] = mode, put(b"blob", data)
         for name, content in folders.items():
-            raw = paths.encode(name)
-            # git sorts a folder as if its name ended in a slash (base_name_compare)
-            rows[raw + b"/"] = b"40000 %s\0%s" % (raw, bytes.fromhex(self._tree(content, put)))
-        return put(b"tree", b"".join(rows[key] for key in sorted(rows)))
+            entries[paths.encode(name)] = loose.FOLDER, self._tree(content, put)
+        return put(b"tree", loose.tree(entries))
 
     # --- merging ------------------------------------------------------------------------------
 
@@ -241,8 +206,8 @@ class MergeStore:
                 [side.theirs for side in sides],
             )
         ])  # fmt: skip
-        base = write_commit(self.git_dir, trees[0], b"")
-        ours, theirs = (write_commit(self.git_dir, tree, b"", base) for tree in trees[1:])
+        base = loose.write_commit(self.git_dir, trees[0], b"")
+        ours, theirs = (loose.write_commit(self.git_dir, tree, b"", base) for tree in trees[1:])
         said = self._git(
             *_MERGE_SETTINGS, "merge-tree", "--write-tree", "-z", "--no-messages", "--name-only",
             ours, theirs, accept=(0, 1),

@@ -20,17 +20,18 @@ import tempfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Union, cast
 
 from pseries import durable
 from pseries.errors import GitFailed
+from pseries.git import loose
+from pseries.model import commit as commits
 from pseries.model import paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
-_IDENTITY = b"pseries <pseries@localhost> 0 +0000"
 """Who and when, the same everywhere: the same files must give the same commit."""
 _KINDS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
 _MOST_STORED = 0xFFFF
@@ -39,6 +40,10 @@ _STORED = struct.Struct("<B2H")
 _LAST_BLOCK = b"\1\0\0\xff\xff"
 _PIECE = 1 << 20
 _HEADER = struct.Struct(">4s2L")
+
+
+_Folder = dict[bytes, Union[tuple[int, str], "_Folder"]]
+"""Git mode and id of each file, and what is in each folder, by name."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +80,9 @@ def write(
     """
     with Pack(git_dir) as pack:
         tree = content if isinstance(content, str) else _tree(pack, content).hex()
-        lines = b"tree %s\nauthor %s\ncommitter %s\n\n%s\n"
-        commit = pack.add(
-            b"commit", lines % (tree.encode(), _IDENTITY, _IDENTITY, subject.encode())
-        )
+        commit = pack.add(b"commit", loose.commit(tree, subject.encode() + b"\n"))
         lines = b"object %s\ntype commit\ntag %s\ntagger %s\n\n%s"
-        fields = (commit.hex().encode(), tag.encode(), _IDENTITY, record())
+        fields = (commit.hex().encode(), tag.encode(), " ".join(commits.NOBODY).encode(), record())
         return pack.add(b"tag", lines % fields).hex()
 
 
@@ -89,27 +91,24 @@ def write(
 
 def _tree(pack: Pack, files: Iterable[File]) -> bytes:
     """Write the files and every folder above them; return the id of the topmost tree."""
-    top: dict[bytes, object] = {}
+    top: _Folder = {}
     for file in files:
         *above, name = paths.encode(file.path).split(b"/")
         folder = top
         for part in above:
-            folder = folder.setdefault(part, {})  # type: ignore[assignment]
-        mode = b"100755" if file.executable else b"100644"
-        folder[name] = (mode, pack.add_chunks(b"blob", file.size, file.chunks))
+            folder = cast("_Folder", folder.setdefault(part, {}))
+        mode = 0o100755 if file.executable else 0o100644
+        folder[name] = (mode, pack.add_chunks(b"blob", file.size, file.chunks).hex())
     return _folder(pack, top)
 
 
-def _folder(pack: Pack, entries: dict[bytes, object]) -> bytes:
-    """Write one folder, what is below it first; git sorts a folder as if its name ended in "/"."""
-    lines = []
-    for name, entry in entries.items():
-        if isinstance(entry, dict):
-            lines.append((name + b"/", b"40000 %s\0%s" % (name, _folder(pack, entry))))
-        else:
-            mode, blob = entry  # type: ignore[misc]
-            lines.append((name, b"%s %s\0%s" % (mode, name, blob)))  # type: ignore[has-type]
-    return pack.add(b"tree", b"".join(line for _, line in sorted(lines)))
+def _folder(pack: Pack, entries: _Folder) -> bytes:
+    """Write one folder, what is below it first."""
+    rows = {
+        name: (loose.FOLDER, _folder(pack, entry).hex()) if isinstance(entry, dict) else entry
+        for name, entry in entries.items()
+    }
+    return pack.add(b"tree", loose.tree(rows))
 
 
 # --- packs ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pseries import durable
 from pseries.errors import Problem, WorktreeRefused
-from pseries.git.merge import write_commit, write_loose
+from pseries.git import loose
 from pseries.git.workspace import Workspace
 from pseries.model import paths
 
@@ -100,7 +100,7 @@ def _fill(
 ) -> None:
     repository.git("read-tree", tree)
     repository.stage(before)
-    head = write_commit(repository.git_dir, repository.git("write-tree").text, _SUBJECT)
+    head = loose.write_commit(repository.git_dir, repository.git("write-tree").text, _SUBJECT)
     for ref in (_BRANCH, _START):
         repository.put(f".git/{ref}", 0o100644, f"{head}\n".encode())
     repository.stage(merged)
@@ -272,7 +272,7 @@ class _Repository(Workspace):
             if file is None:
                 yield b"0 %s\t%s\0" % (b"0" * 40, paths.encode(path))
             else:
-                blob = write_loose(self.git_dir, b"blob", file[1])
+                blob = loose.write(self.git_dir, b"blob", file[1])
                 yield b"%o %s\t%s\0" % (file[0], blob.encode(), paths.encode(path))
 
     def unmerge(self, conflicts: Iterable[Conflict]) -> None:
@@ -283,7 +283,7 @@ class _Repository(Workspace):
             rows.append(b"0 %s\t%s\0" % (b"0" * 40, name))
             for stage, side in enumerate((each.base, each.ours, each.theirs), 1):
                 if side is not None:
-                    blob = write_loose(self.git_dir, b"blob", side[1])
+                    blob = loose.write(self.git_dir, b"blob", side[1])
                     rows.append(b"%o %s %d\t%s\0" % (side[0], blob.encode(), stage, name))
         self._index(rows)
 

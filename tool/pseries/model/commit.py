@@ -16,7 +16,9 @@ from pseries.model import mail, paths
 if TYPE_CHECKING:
     from pseries.model.mail import Header
 
-_NOBODY = "unknown <unknown@localhost>"
+NOBODY = ("pseries <pseries@localhost>", "0 +0000")
+"""Who makes our commits, and when: always the same, so that their ids are too."""
+_UNKNOWN = "unknown <unknown@localhost>"
 _NO_DATE = "0 +0000"
 _BLANKS = re.compile(r"\n{3,}")
 _SLUG = re.compile(r"[^a-z0-9]+")
@@ -65,7 +67,7 @@ def render(commit: Commit) -> bytes:
     parents = "".join(f"parent {parent}\n" for parent in commit.parents)
     head = (
         f"tree {commit.tree}\n{parents}author {commit.author} {commit.date}\n"
-        "committer pseries <pseries@localhost> 0 +0000\n\n"
+        f"committer {' '.join(NOBODY)}\n\n"
     )
     return paths.encode(head + commit.message)
 
@@ -146,7 +148,7 @@ def _ident(author: str) -> str:
         name, address = (address, "") if "@" not in address else ("", address)
     name = re.sub(r"[<>\n\0]", "", name).strip()
     address = re.sub(r"[<>\n\0\s]", "", address)
-    return f"{name or address} <{address}>" if name or address else _NOBODY
+    return f"{name or address} <{address}>" if name or address else _UNKNOWN
 
 
 def _date(text: str) -> str:

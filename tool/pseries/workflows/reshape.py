@@ -269,7 +269,7 @@ def _diff(work: Work, old: str, new: str) -> bytes:
 
 
 def _tree_with(work: Work, parent: str, files: dict[str, File | None]) -> str:
-    plain = Commit("", "", (), "pseries <pseries@localhost>", "0 +0000", "scratch\n")
+    plain = Commit("", "", (), *commits.NOBODY, "scratch\n")
     return work.checkout.tree_of(work.checkout.import_patches(parent, [(plain, files)])[0])
 
 

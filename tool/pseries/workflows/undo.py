@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pseries.errors import CommitsMoved, Problem, StackEnd, Unrefreshed
-from pseries.git.merge import write_commit
+from pseries.git import loose
 from pseries.model import stack as stacks
 from pseries.workflows.stack import EDIT
 
@@ -99,7 +99,7 @@ def _stack(shot: Snapshot) -> Stack:
 def _give_up(work: Work) -> str:
     """End a push that stopped, as if the patch had not been pushed; its worktree is kept aside."""
     tree = work.checkout.worktree_tree()
-    kept = write_commit(work.checkout.git_dir, tree, b"a conflict that was given up\n")
+    kept = loose.write_commit(work.checkout.git_dir, tree, b"a conflict that was given up\n")
     work.checkout.keep(kept)
     name, shot = work.stack.pending, work.shot
     while _stack(shot).pending:  # what was resolved may have been refreshed, and that undone
