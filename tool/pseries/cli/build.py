@@ -149,7 +149,7 @@ def _check_python(version: str | None) -> None:
 
 
 def _series(name: str | None, series_dir: Path | None, given: str | None = None) -> Series:
-    from pseries.workflows import catalog, choice
+    from pseries.workflows import build, catalog, choice
 
     if given is not None:
         build.given_path(given)  # before it is taken for a file of some other release
