@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.merging import merge_file
 
+from pseries.model import judge as judging
 from pseries.model.judge import judge
 from pseries.model.verdict import FileVerdict, Labels, Verdict
 
@@ -436,6 +437,20 @@ def test_one_reading_alone_places_nothing(judged: Callable[..., FileVerdict]):
     ours = swap(base, "x = load(kind)", "new(x)")
     theirs = swap(base, "    emit(x)\n", "    emit(x)\n    emit(x)\n")
     assert judged(base, ours, theirs).verdict is Verdict.CONFLICT
+
+
+def test_beside_a_clash_a_change_among_equal_lines_is_ambiguous():
+    """The clash might be woven; what it leaves undecided beside it must not be guessed."""
+    base = body("y = load(x)", "start()", "step()", "step()", "stop()")
+    ours = swap(base, "load(x)", "load_all(x)").replace("    stop()", "    step()\n    stop()")
+    theirs = swap(swap(base, "load(x)", "load(x, 1)"), "    step()\n", "    step()\n    log()\n")
+    sides = base.encode(), ours.encode(), theirs.encode()
+    case = judging._case(("m.py", "m.py"), sides, None, Labels(), ())
+    clash, beside = (one for one in case.readings[0].regions if one.by_theirs)
+    assert (clash.by_ours, beside.by_ours) == (True, False)
+    found = judging._either(case, beside)
+    assert found.verdict is Verdict.CONFLICT
+    assert "equal lines stand in several places" in found.evidence[0]
 
 
 def test_equal_blocks_in_one_function_are_ambiguous(judged: Callable[..., FileVerdict]):
