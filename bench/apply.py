@@ -24,6 +24,7 @@ from pathlib import Path
 from pseries.upstream import imports
 from pseries.upstream.store import Store
 from pseries.workflows import catalog, release
+from pseries.workflows.means import Means
 
 SERIES = Path(__file__).resolve().parent.parent / "series"
 MANY = 1000
@@ -118,7 +119,7 @@ def generated(work: Path) -> tuple[Path, Path]:
     with store.lock():
         imports.add_folder(store, "1.0", copied(site / "eng", work / "checkout/eng").parent, "")
     start = time.perf_counter()
-    release.lock_folder("eng-1.0", catalog.Location(folder.parent, "bench"), offline=True)
+    release.lock_folder("eng-1.0", catalog.Location(folder.parent, "bench"), Means(offline=True))
     print(f"lock of {MANY} patches: {time.perf_counter() - start:.1f} s")
     return site, folder
 

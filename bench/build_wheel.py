@@ -27,8 +27,9 @@ OURS = """
 import sys
 from pathlib import Path
 from pseries.workflows import build, catalog
+from pseries.workflows.means import Means
 series = catalog.load(sys.argv[1], catalog.locate())
-for built in build.build_wheels(series, Path(sys.argv[3]), given=sys.argv[2]):
+for built in build.build_wheels(series, Path(sys.argv[3]), given=sys.argv[2], means=Means()):
     pass
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """

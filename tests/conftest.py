@@ -17,6 +17,7 @@ import pytest
 from pseries.model.layout import Layout
 from pseries.upstream import index, settings
 from pseries.workflows import catalog, patching, release
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +87,7 @@ def pristine_release(store_cache: Path) -> Callable[[str], dict[str, bytes]]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PSERIES_CACHE", str(store_cache))
             series = catalog.load(name, REPOSITORY_SERIES)
-            release.fetch(series)
+            release.fetch(series, Means())
             found = release.pristine_files(series)
             assert found is not None
             return {path: data for path, (_, data) in found.items()}

@@ -24,6 +24,7 @@ from pseries.cli import build, upstream
 from pseries.cli.failures import Boundary
 from pseries.upstream.store import Store
 from pseries.workflows import catalog, release
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,7 @@ def server(bench: Bench, whole: Series) -> Iterator[IndexServer]:
         sources = archives.sdist("eng", "1.0", {"PKG-INFO": b"Version: 1.0\n", **engine.FILES})
         index.add("eng", "eng-1.0.tar.gz", sources, yanked="")
         location = catalog.Location(bench.series_dir, "the test's")
-        release.lock_folder("eng-1.0", location, index_url=index.simple)
+        release.lock_folder("eng-1.0", location, Means(index_url=index.simple))
         yield index
 
 
@@ -198,7 +199,7 @@ def test_what_was_built_before_another_wheel_failed_is_said(
     data = samples.make(sample, bench.tmp / "in").read_bytes()
     server.add("eng", sample.filename, data)
     location = catalog.Location(bench.series_dir, "the test's")
-    release.lock_folder("eng-1.0", location, index_url=server.simple)
+    release.lock_folder("eng-1.0", location, Means(index_url=server.simple))
     served = server.files["eng"]["eng-1.0-py3-none-any.whl"]
     served.sha256, served.data = served.digest(), served.data[:-1] + b"!"
     words = ["--all", "--index-url", server.simple, "-o", bench.tmp / "out"]

@@ -33,7 +33,7 @@ import re, sys
 from pathlib import Path
 from pseries.workflows import build, catalog
 series = catalog.load(sys.argv[1], catalog.locate(Path(sys.argv[2])))
-(built,) = build.build_wheels(series, Path(sys.argv[4]), given=sys.argv[3])
+(built,) = build.build_wheels(series, Path(sys.argv[4]), given=sys.argv[3], means=Means())
 # Not getrusage: its maximum goes through exec, so it would be that of the process that ran us.
 print(int(re.search(r"VmHWM:\\s+([0-9]+)", Path("/proc/self/status").read_text())[1]) // 1024)
 """
@@ -54,7 +54,7 @@ def official(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
 
 def patched(name: str, wheel: Path, folder: Path) -> Path:
     series = catalog.load(name, catalog.locate())
-    (built,) = build.build_wheels(series, folder, given=str(wheel))
+    (built,) = build.build_wheels(series, folder, given=str(wheel), means=Means())
     return built.path
 
 
@@ -232,7 +232,7 @@ def test_a_kit_patches_a_real_tree(
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     official(name, here, os.uname().machine)
     series = catalog.load(name, catalog.locate())
-    kit = build_kit.build_kit(series, tmp_path, network=Means(offline=True))
+    kit = build_kit.build_kit(series, tmp_path, means=Means(offline=True))
     site = target(distribution, version)
     before = engine.snapshot(site)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pseries.upstream import imports
 from pseries.upstream.store import Store
 from pseries.workflows import catalog, release
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,7 +164,7 @@ def add_release(
 def locked(series: Path) -> Series:
     """Lock a series folder and return the series."""
     location = catalog.Location(series.parent, "the test's")
-    release.lock_folder(series.name, location, offline=True)
+    release.lock_folder(series.name, location, Means(offline=True))
     return catalog.load(series.name, location)
 
 

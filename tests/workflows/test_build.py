@@ -81,13 +81,13 @@ class Release:
         indexes.build(self.folder)
         self.network = Means(index_url=f"{(self.folder / 'simple').as_uri()}/")
         location = catalog.Location(bench.series_dir, "the test's")
-        releases.lock_folder(series.name, location, index_url=self.network.index_url)
+        releases.lock_folder(series.name, location, Means(index_url=self.network.index_url))
         self.series = catalog.load(series.name, location)
         self.out = bench.tmp / "dist"
 
     def wheels(self, **options: object) -> list[BuiltWheel]:
         return list(
-            build.build_wheels(self.series, self.out, network=self.network, **options)  # type: ignore[arg-type]
+            build.build_wheels(self.series, self.out, means=self.network, **options)  # type: ignore[arg-type]
         )
 
     def left(self) -> list[str]:
@@ -341,7 +341,7 @@ def test_a_file_that_the_index_has_lost_is_named(release: Release) -> None:
     with pytest.raises(errors.FileNotListed, match=rf"no {WHEELS[0]}, .*: {WHEELS[1]}$"):
         release.wheels()
     with pytest.raises(errors.FileNotListed, match=r"no eng-1\.0\.tar\.gz, which the manifest"):
-        build_sdist.build_sdist(release.series, release.out, network=release.network)
+        build_sdist.build_sdist(release.series, release.out, means=release.network)
     assert release.left() == []
 
 
@@ -351,10 +351,10 @@ def test_a_relocated_wheel_is_patched_where_its_files_are(bench: Bench) -> None:
     series = bench.series({"0001-x.patch": patch}, rest=RELOCATE)
     moved = {path.replace("/nvidia/", "/ppu/"): data for path, data in engine.FILES.items()}
     path = samples.make(sample(moved, version="1.0+vendor"), bench.tmp)
-    (built,) = build.build_wheels(series, bench.tmp / "dist", given=str(path))
+    (built,) = build.build_wheels(series, bench.tmp / "dist", given=str(path), means=Means())
     assert unpacked(built.path)["eng/ppu/ops.py"] == after["eng/nvidia/ops.py"]
     with pytest.raises(errors.UnknownRelocation):
-        list(build.build_wheels(series, bench.tmp, given=str(path), relocate="npu"))
+        list(build.build_wheels(series, bench.tmp, given=str(path), relocate="npu", means=Means()))
 
 
 NAMES = ("ops.py", "more.py", "last.py")
@@ -387,11 +387,11 @@ def test_a_wheel_and_an_installed_tree_are_read_in_one_way(
     site = engine.install(bench.tmp / "site-two", {**rest, **there}, version="2.0")
     if layout is None:
         with pytest.raises(errors.DoesNotApply, match=r"eng/nvidia/ops\.py"):
-            list(build.build_wheels(series, bench.tmp / "dist", given=str(path)))
+            list(build.build_wheels(series, bench.tmp / "dist", given=str(path), means=Means()))
         with pytest.raises(errors.Drifted):
             applying.apply(series, site)
         return
-    (built,) = build.build_wheels(series, bench.tmp / "dist", given=str(path))
+    (built,) = build.build_wheels(series, bench.tmp / "dist", given=str(path), means=Means())
     applying.apply(series, site)
     for name, data in there.items():
         wanted = b"M = 2\n" if name.startswith(f"eng/{layout}/") else data
@@ -406,7 +406,7 @@ def test_files_that_a_wheel_does_not_carry_are_skipped_and_named(bench: Bench) -
     }  # fmt: skip
     series = bench.series({"0001-x.patch": bench.patch(before, after)})
     path = samples.make(sample(), bench.tmp)
-    (built,) = build.build_wheels(series, bench.tmp / "dist", given=str(path))
+    (built,) = build.build_wheels(series, bench.tmp / "dist", given=str(path), means=Means())
     assert [problem.where.split()[-1] for problem in built.skipped] == ["tests/test_core.py"]
     assert "tests/test_core.py" not in unpacked(built.path)
 
@@ -417,7 +417,7 @@ def test_a_stray_module_is_not_lost_silently(bench: Bench) -> None:
     series = bench.series({"0001-x.patch": patch})
     path = samples.make(sample(), bench.tmp)
     with pytest.raises(errors.Unplaceable, match=r"stray\.py"):
-        list(build.build_wheels(series, bench.tmp / "dist", given=str(path)))
+        list(build.build_wheels(series, bench.tmp / "dist", given=str(path), means=Means()))
     assert not list((bench.tmp / "dist").glob("*.whl"))
 
 
@@ -433,7 +433,7 @@ def test_a_series_without_anything_for_a_wheel_is_refused(
     series = bench.series({"0001-x.patch": patch})
     given = samples.make(sample(), bench.tmp)
     with pytest.raises(refusal):
-        list(build.build_wheels(series, bench.tmp / "dist", given=str(given)))
+        list(build.build_wheels(series, bench.tmp / "dist", given=str(given), means=Means()))
     assert not (bench.tmp / "dist").exists()
 
 
@@ -441,7 +441,7 @@ def test_a_new_script_is_executable_and_other_permissions_stay(bench: Bench) -> 
     after = {**CHANGED, "eng/new.sh": b"#!/bin/sh\n"}
     series = bench.series({"0001-x.patch": bench.patch(dict(engine.FILES), after)})
     path = samples.make(sample(), bench.tmp)
-    (built,) = build.build_wheels(series, bench.tmp / "dist", given=str(path))
+    (built,) = build.build_wheels(series, bench.tmp / "dist", given=str(path), means=Means())
     with zipfile.ZipFile(built.path) as wheel:
         modes = {info.filename: info.external_attr >> 16 & 0o777 for info in wheel.infolist()}
     assert (modes["eng/new.sh"], modes["eng/new/extra.py"]) == (0o755, 0o644)
@@ -467,16 +467,16 @@ def test_a_label_that_misleads_is_refused_before_anything_is_fetched(
     after = {**engine.FILES, "eng/core.py": CHANGED["eng/core.py"]}
     series = bench.series({"0001-x.patch": bench.patch(dict(engine.FILES), after)})
     with pytest.raises(errors.LabelRefused):
-        list(build.build_wheels(series, bench.tmp / "dist", given="/nowhere/x.whl"))
+        list(build.build_wheels(series, bench.tmp / "dist", given="/nowhere/x.whl", means=Means()))
 
 
 def test_an_empty_series_is_refused(bench: Bench) -> None:
     series = bench.series({})
     for attempt in (build_sdist.build_sdist, build_kit.build_kit):
         with pytest.raises(errors.NothingToApply):
-            attempt(series, bench.tmp / "dist")
+            attempt(series, bench.tmp / "dist", means=Means())
     with pytest.raises(errors.NothingToApply):
-        list(build.build_wheels(series, bench.tmp / "dist"))
+        list(build.build_wheels(series, bench.tmp / "dist", means=Means()))
 
 
 def test_source_date_epoch_dates_what_is_new(
@@ -569,7 +569,7 @@ def test_an_sdist_holds_the_whole_series(bench: Bench) -> None:
     before = {**engine.FILES, **engine.EXTRA}
     after = {**CHANGED, **engine.EXTRA, "csrc/fast.cu": b"int faster;\n", "stray.py": b"s = 1\n"}
     release = Release(bench, bench.series({"0001-x.patch": bench.patch(before, after)}), SOURCES)
-    built = build_sdist.build_sdist(release.series, release.out, network=release.network)
+    built = build_sdist.build_sdist(release.series, release.out, means=release.network)
     assert built.path.name == "eng-1.0+t.1.tar.gz"
     assert built.skipped == ()
     assert built.variables == ("ENG_VERSION_OVERRIDE=1.0+t.1",)
@@ -590,7 +590,7 @@ def test_a_version_that_pyproject_states_gets_the_label_too(bench: Bench) -> Non
         ),
         {**SOURCES, "pyproject.toml": stated},
     )
-    built = build_sdist.build_sdist(release.series, release.out, network=release.network)
+    built = build_sdist.build_sdist(release.series, release.out, means=release.network)
     assert ("changed", "pyproject.toml") in {(each.what, each.name) for each in built.differences}
     assert sdist_files(built.path)["pyproject.toml"] == stated.replace(b'"1.0"', b'"1.0+t.1"')
 
@@ -611,7 +611,7 @@ def test_without_an_official_one_it_is_made_of_the_git_tree(bench: Bench) -> Non
         rest=f'root = "python"\ngit = "{repository}"\nsources = ["git"]\n',
     )  # fmt: skip
     series = engine.locked(folder)
-    built = build_sdist.build_sdist(series, bench.tmp / "dist", network=Means(offline=True))
+    built = build_sdist.build_sdist(series, bench.tmp / "dist", means=Means(offline=True))
     files = sdist_files(built.path)
     assert files["eng/core.py"] == CHANGED["eng/core.py"]
     assert files["PKG-INFO"].endswith(b"\nVersion: 1.0+t.1\n")
@@ -623,7 +623,7 @@ def test_without_an_official_one_it_is_made_of_the_git_tree(bench: Bench) -> Non
 def test_a_release_known_from_wheels_alone_makes_no_sdist(bench: Bench, whole: Series) -> None:
     release = Release(bench, whole, {})
     with pytest.raises(errors.NoSourceTree):
-        build_sdist.build_sdist(release.series, release.out, network=release.network)
+        build_sdist.build_sdist(release.series, release.out, means=release.network)
 
 
 # --- kits -------------------------------------------------------------------------------------
@@ -648,7 +648,7 @@ def kit_source(request: pytest.FixtureRequest, release: Release) -> str | None:
 
 def test_a_kit_does_what_apply_does(release: Release, kit_source: str | None) -> None:
     built = build_kit.build_kit(
-        release.series, release.out, given=kit_source, network=release.network
+        release.series, release.out, given=kit_source, means=release.network
     )
     assert built.skipped == ()
     site, other = release.bench.site, engine.install(release.bench.tmp / "other")
@@ -668,14 +668,14 @@ def test_a_kit_does_what_apply_does(release: Release, kit_source: str | None) ->
 
 
 def test_a_kit_is_made_of_an_index_that_sends_whole_files_only(release: Release) -> None:
-    usual = build_kit.build_kit(release.series, release.out, network=release.network)
+    usual = build_kit.build_kit(release.series, release.out, means=release.network)
     with serving() as index:
         index.ranges = False
         for name in WHEELS:
             index.add("eng", name, (release.folder / name).read_bytes())
         told: list[object] = []
         network = Means(index_url=index.simple, report=told.append)
-        built = build_kit.build_kit(release.series, release.bench.tmp / "two", network=network)
+        built = build_kit.build_kit(release.series, release.bench.tmp / "two", means=network)
     assert built.archive.read_bytes() == usual.archive.read_bytes()
     assert told == []
 
@@ -692,13 +692,13 @@ def test_a_kit_looks_on_the_index_where_the_files_are_too(bench: Bench) -> None:
     with serving() as index:
         index.add("eng", FOREIGN, wheel.read_bytes())
         built = build_kit.build_kit(
-            release.series, release.out, network=Means(index_url=index.simple)
+            release.series, release.out, means=Means(index_url=index.simple)
         )
     assert built.layouts == ("", "ppu")
 
 
 def test_the_diff_of_a_kit_applies_to_the_originals(release: Release) -> None:
-    built = build_kit.build_kit(release.series, release.out, network=release.network)
+    built = build_kit.build_kit(release.series, release.out, means=release.network)
     work = release.bench.tmp / "work"
     engine.write(work, engine.FILES)
     engine.git(work, "init", "-q")
@@ -712,7 +712,7 @@ def test_a_kit_fits_a_relocated_build_too(bench: Bench) -> None:
     after = {**engine.FILES, "eng/nvidia/ops.py": CHANGED["eng/nvidia/ops.py"]}
     patch = bench.patch(dict(engine.FILES), after)
     series = bench.series({"0001-x.patch": patch}, rest=RELOCATE)
-    built = build_kit.build_kit(series, bench.tmp / "dist", network=Means(offline=True))
+    built = build_kit.build_kit(series, bench.tmp / "dist", means=Means(offline=True))
     assert built.layouts == ("", "ppu")
     moved = {path.replace("/nvidia/", "/ppu/"): data for path, data in engine.FILES.items()}
     site = engine.install(bench.tmp / "vendor", moved, version="1.0+vendor")

@@ -15,6 +15,7 @@ from tests.support import images
 from pseries.deploy import builder
 from pseries.errors import ImageNotBuilt
 from pseries.workflows import build_image, catalog
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,7 @@ def build(
     for name, value in buildah.environment.items():
         monkeypatch.setenv(name, value)
     planned = build_image.draft(series, on, tag)
-    built = build_image.build_image(series, planned, "buildah", tell=said.append)
+    built = build_image.build_image(series, planned, "buildah", tell=said.append, means=Means())
     assert (built.tag, built.base, built.digest) == (tag, on, series.digest)
 
 

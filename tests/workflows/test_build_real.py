@@ -12,6 +12,7 @@ from tests.support import engine
 
 from pseries.export.wheel import Wheel
 from pseries.workflows import build, build_sdist, build_source, catalog, release
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ def series(
         distribution=NAME, rest='root = "src"\nsources = ["wheel"]\n',
     )  # fmt: skip
     location = catalog.Location(folder.parent, "the test's")
-    release.lock_folder("real", location)
+    release.lock_folder("real", location, Means())
     return catalog.load("real", location)
 
 
@@ -61,8 +62,8 @@ def modules(wheel: Path) -> dict[str, bytes]:
 def test_wheel_sdist_and_build_from_source_agree(
     series: Series, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (wheel,) = build.build_wheels(series, tmp_path / "wheel")
-    sdist = build_sdist.build_sdist(series, tmp_path / "sdist")
+    (wheel,) = build.build_wheels(series, tmp_path / "wheel", means=Means())
+    sdist = build_sdist.build_sdist(series, tmp_path / "sdist", means=Means())
     assert sdist.variables == (f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_INICONFIG={LABELLED}",)
     # PKG-INFO's version is enough for this backend; the hint is for those that ask git anyway.
     subprocess.run(
@@ -71,7 +72,7 @@ def test_wheel_sdist_and_build_from_source_agree(
         check=True,
     )  # fmt: skip
     (by_pip,) = (tmp_path / "pip").iterdir()
-    built = build_source.build_wheel(series, tmp_path / "source")
+    built = build_source.build_wheel(series, tmp_path / "source", means=Means())
     assert capfd.readouterr().out == ""  # what the backend says goes to standard error
     patched = modules(wheel.path)
     assert patched[MEMBER].endswith(b"\nPATCHED = True\n")

@@ -62,7 +62,7 @@ def test_the_wheel_is_built_of_the_patched_sources(release: Release) -> None:
     pytest.importorskip("build")
     with pytest.raises(errors.NeedsBuild):
         release.wheels()
-    built = build_source.build_wheel(release.series, release.out, network=release.network)
+    built = build_source.build_wheel(release.series, release.out, means=release.network)
     assert built.path.name == "eng-1.0+t.1-py3-none-any.whl"
     with Wheel(built.path) as wheel:
         wheel.verify()
@@ -80,7 +80,7 @@ def built_as(bench: Bench, version: str) -> Path:
     backend = BACKEND.replace(b'os.environ["ENG_VERSION_OVERRIDE"]', repr(version).encode())
     sources = {**SOURCES, "backend.py": backend}
     release = Release(bench, bench.series({"0001-x.patch": patch}), sources)
-    return build_source.build_wheel(release.series, release.out, network=release.network).path
+    return build_source.build_wheel(release.series, release.out, means=release.network).path
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_backend_that_fails_leaves_nothing(bench: Bench) -> None:
     sources = {**SOURCES, "backend.py": b"def build_wheel(*_):\n    raise SystemExit(3)\n"}
     release = Release(bench, bench.series({"0001-x.patch": patch}), sources)
     with pytest.raises(errors.BuildFailed, match="backend"):
-        build_source.build_wheel(release.series, release.out, network=release.network)
+        build_source.build_wheel(release.series, release.out, means=release.network)
     assert release.left() == []
 
 
@@ -118,4 +118,4 @@ def test_without_the_build_package_it_says_so(
 ) -> None:
     monkeypatch.setattr(build_source.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(errors.BuildFailed, match=r"pseries\[build\]"):
-        build_source.build_wheel(release.series, release.out, network=release.network)
+        build_source.build_wheel(release.series, release.out, means=release.network)

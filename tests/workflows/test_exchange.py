@@ -107,7 +107,7 @@ def series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Series:
         for number, name in enumerate(names)
     )
     folder = engine.make_series(tmp_path / "series", patches, order=f"{order}\n# the end\n")
-    release.lock_folder("eng-1.0", catalog.Location(folder.parent, ""), offline=True)
+    release.lock_folder("eng-1.0", catalog.Location(folder.parent, ""), Means(offline=True))
     return catalog.load("eng-1.0", catalog.Location(folder.parent, ""))
 
 

@@ -64,6 +64,7 @@ from pseries.workflows import (
     stack_view,
     undo,
 )
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -455,7 +456,7 @@ def test_links_and_submodules_near_the_patched_files_stay(
         name="eng-3.0", version="3.0", rest=rest,
     )  # fmt: skip
     location = catalog.Location(bench.series_dir, "the test's")
-    store, found = release.fetch(catalog.load("eng-3.0", location))
+    store, found = release.fetch(catalog.load("eng-3.0", location), Means())
     engine.locked(made)
     top = bench.tmp / "work"
     checkout.check_out(catalog.load("eng-3.0", location), location, store, found, top)

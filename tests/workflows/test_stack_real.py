@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import REPOSITORY_SERIES
 
 from pseries.workflows import catalog, checkout, push, refresh, release, stack, stack_view, undo
+from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,7 @@ def checked_out(real_store: Path, tmp_path: Path) -> Callable[[str], tuple[Path,
         shutil.copytree(REPOSITORY_SERIES.folder / name, folder)
         location = catalog.Location(folder.parent, "the test's")
         series = catalog.load(name, location)
-        store, found = release.fetch(series)
+        store, found = release.fetch(series, Means())
         checkout.check_out(series, location, store, found, tmp_path / "work")
         return folder, tmp_path / "work"
 

@@ -9,7 +9,7 @@ import typer
 
 from pseries.cli import render
 from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir
-from pseries.cli.upstream import reaching, tell
+from pseries.cli.progress import reaching
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -87,7 +87,6 @@ def build_wheel(
     All else stays as upstream built it.
     """
     from pseries.workflows import build, platforms
-    from pseries.workflows.means import Means
 
     _check_choice(
         {
@@ -100,14 +99,15 @@ def build_wheel(
     _check_python(python_version)
     loaded = _series(series, series_dir, given)
     if from_source:  # its output is the backend's; a bar would be drawn over it
-        _from_source(loaded, output, Means(offline, index_url, None, tell), json=json)
+        with reaching(offline, index_url, bars=False) as means:
+            _from_source(loaded, output, means, json=json)
         return
     wanted = platforms.Wanted(python_version, platform, everything)
     built: list[BuiltWheel] = []
     try:
-        with reaching(offline, index_url) as network:
+        with reaching(offline, index_url) as means:
             for wheel in build.build_wheels(
-                loaded, output, given=given, wanted=wanted, relocate=relocate, network=network
+                loaded, output, given=given, wanted=wanted, relocate=relocate, means=means
             ):
                 built.append(wheel)
     finally:  # what is done is said, also when a later wheel of several fails
@@ -123,10 +123,10 @@ def build_wheel(
         )
 
 
-def _from_source(series: Series, output: Path, network: Means, *, json: bool) -> None:
+def _from_source(series: Series, output: Path, means: Means, *, json: bool) -> None:
     from pseries.workflows import build_source
 
-    built = build_source.build_wheel(series, output, network=network)
+    built = build_source.build_wheel(series, output, means=means)
     if json:
         render.as_json(built)
         return
@@ -191,8 +191,8 @@ def build_sdist(
     from pseries.workflows import build_sdist
 
     loaded = _series(series, series_dir)
-    with reaching(offline, index_url) as network:
-        built = build_sdist.build_sdist(loaded, output, network=network)
+    with reaching(offline, index_url) as means:
+        built = build_sdist.build_sdist(loaded, output, means=means)
     if json:
         render.as_json(built)
         return
@@ -220,8 +220,8 @@ def build_kit(
     from pseries.workflows import build_kit
 
     loaded = _series(series, series_dir, given)
-    with reaching(offline, index_url) as network:
-        built = build_kit.build_kit(loaded, output, given=given, network=network)
+    with reaching(offline, index_url) as means:
+        built = build_kit.build_kit(loaded, output, given=given, means=means)
     if json:
         render.as_json(built)
         return

@@ -68,7 +68,7 @@ def init(
 
     The release is fetched if it is not in the store.
     """
-    from pseries.cli.upstream import reaching
+    from pseries.cli.progress import reaching
     from pseries.workflows import catalog
     from pseries.workflows import init as beginning
 
@@ -134,7 +134,7 @@ def capture(
 
     The tree is only read.
     """
-    from pseries.cli.upstream import reaching
+    from pseries.cli.progress import reaching
     from pseries.workflows import capture as capturing
     from pseries.workflows import catalog
 
@@ -261,7 +261,7 @@ def import_(
 
     All of them, or none.
     """
-    from pseries.cli.upstream import reaching
+    from pseries.cli.progress import reaching
     from pseries.git.checkout import find
     from pseries.workflows import catalog, checkout, sources, stack
     from pseries.workflows import import_ as importing
@@ -382,7 +382,7 @@ def export(
 
     `pseries import` gets it back to the byte.
     """
-    from pseries.cli.upstream import reaching
+    from pseries.cli.progress import reaching
     from pseries.workflows import catalog, exchange
 
     if form not in exchange.FORMS:

@@ -1,4 +1,4 @@
-"""Progress bars: on a terminal only, on standard error."""
+"""How commands reach releases: what is told of it, and bars, on a terminal only."""
 
 from __future__ import annotations
 
@@ -6,8 +6,36 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
+from pseries.cli import render
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from pseries.upstream.fetch import Event
+    from pseries.workflows.means import Means
+
+
+@contextlib.contextmanager
+def reaching(offline: bool, index_url: str | None, *, bars: bool = True) -> Iterator[Means]:
+    """Give the means to reach releases, with ``bars`` for long downloads while the body runs."""
+    from pseries.workflows.means import Means
+
+    with bar() if bars else contextlib.nullcontext() as shown:
+        yield Means(offline, index_url, shown, tell)
+
+
+def tell(event: Event) -> None:
+    """Say what the user should know of a fetch although it is no failure."""
+    from pseries.upstream import fetch as fetching
+
+    if isinstance(event, fetching.SourceFailed):
+        render.note(f"{event.source}: {event.reason}; trying the next source")
+    elif isinstance(event, fetching.FileYanked):
+        render.note(f"{event.filename} was yanked from the index: {render.short(event.reason)}")
+    elif isinstance(event, fetching.FileUnverified):
+        render.note(f"{event.filename}: the index gives no sha256 for it")
+    else:
+        render.note(f"another process imports into the store of {event.distribution}; waiting")
 
 
 @contextlib.contextmanager

@@ -70,7 +70,7 @@ def rebase(
 
     Writes a new series folder beside the old one.
     """
-    from pseries.cli.upstream import reaching
+    from pseries.cli.progress import reaching
     from pseries.workflows import catalog
     from pseries.workflows import rebase as rebasing
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pseries.cli import progress, render, upstream
+from pseries.cli import progress, render
 from pseries.cli.failures import REFUSED, fetch_command
 from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir, SeriesName
 
@@ -159,15 +159,8 @@ def lock(
     from pseries.workflows import release as releases
 
     location = catalog.locate(series_dir)
-    with progress.bar() as bar:
-        locked = releases.lock_folder(
-            series,
-            location,
-            offline=offline,
-            index_url=index_url,
-            progress=bar,
-            report=upstream.tell,
-        )
+    with progress.reaching(offline, index_url) as means:
+        locked = releases.lock_folder(series, location, means)
     if json:
         render.as_json(locked)
         return

@@ -295,7 +295,6 @@ def build_image(
     from pseries.deploy import builder as builders
     from pseries.workflows import build_image as images
     from pseries.workflows import catalog
-    from pseries.workflows.means import Means
 
     loaded = catalog.load(series, catalog.locate(series_dir))
     planned = images.draft(loaded, base, tag)
@@ -307,9 +306,8 @@ def build_image(
             render.line(line)
         return
     chosen = builders.choose(None if builder is None else builder.value)
-    with progress.bar() as bar:
-        network = Means(offline, index_url, bar)
-        built = images.build_image(loaded, planned, chosen, network=network, tell=render.note)
+    with progress.reaching(offline, index_url) as means:
+        built = images.build_image(loaded, planned, chosen, means=means, tell=render.note)
     if json:
         render.as_json(built)
         return

@@ -58,7 +58,6 @@ def checkout(
     json: Json = False,
 ) -> None:
     """Make a git worktree of the release, a commit for each patch."""
-    from pseries.cli.upstream import tell
     from pseries.workflows import catalog
     from pseries.workflows import checkout as checking
     from pseries.workflows import release as releases
@@ -66,10 +65,8 @@ def checkout(
     location = catalog.locate(series_dir)
     loaded = catalog.load(name, location)
     loaded.locked()
-    with progress.bar() as bar:
-        store, release = releases.fetch(
-            loaded, offline=offline, index_url=index_url, progress=bar, report=tell
-        )
+    with progress.reaching(offline, index_url) as means:
+        store, release = releases.fetch(loaded, means)
     where = folder or Path(loaded.name)
     stack = checking.check_out(loaded, location, store, release, where, full=full)
     if json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -12,11 +11,7 @@ from pseries.cli import progress, render
 from pseries.cli.options import IndexUrl, Json, Offline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pseries.upstream.fetch import Event
     from pseries.upstream.release import Release
-    from pseries.workflows.means import Means
 
 Distribution = Annotated[
     str, typer.Argument(metavar="DISTRIBUTION", help="Name on the package index.")
@@ -42,15 +37,6 @@ def register(app: typer.Typer) -> None:
     family.command()(add)
     family.command()(remove)
     app.add_typer(family, name="upstream")
-
-
-@contextmanager
-def reaching(offline: bool, index_url: str | None) -> Iterator[Means]:
-    """Give the means to reach releases, with a bar for long downloads while the body runs."""
-    from pseries.workflows.means import Means
-
-    with progress.bar() as bar:
-        yield Means(offline, index_url, bar, tell)
 
 
 def fetch(
@@ -80,14 +66,14 @@ def fetch(
         raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(SOURCES)}")
     sources = tuple(source or (SOURCES if git else SOURCES[1:]))
     wanted = Upstream(distribution, version, git, tag, root, sources)
-    with progress.bar() as bar:
+    with progress.reaching(offline, index_url) as means:
         release = fetching.fetch(
             wanted,
             Store.open(distribution),
             settings.configured(index_url or ""),
-            offline=offline,
-            progress=bar,
-            report=tell,
+            offline=means.offline,
+            progress=means.progress,
+            report=means.report,
         )
     _print((release,), json=json)
 
@@ -155,20 +141,6 @@ def remove(distribution: Distribution, version: Version, json: Json = False) -> 
 
 def _waiting() -> None:
     render.note("another process imports into this store; waiting")
-
-
-def tell(event: Event) -> None:
-    """Say what the user should know of a fetch although it is no failure."""
-    from pseries.upstream import fetch as fetching
-
-    if isinstance(event, fetching.SourceFailed):
-        render.note(f"{event.source}: {event.reason}; trying the next source")
-    elif isinstance(event, fetching.FileYanked):
-        render.note(f"{event.filename} was yanked from the index: {render.short(event.reason)}")
-    elif isinstance(event, fetching.FileUnverified):
-        render.note(f"{event.filename}: the index gives no sha256 for it")
-    else:
-        render.note(f"another process imports into the store of {event.distribution}; waiting")
 
 
 def _print(releases: tuple[Release, ...], *, json: bool) -> None:

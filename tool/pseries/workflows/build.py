@@ -44,7 +44,6 @@ from pseries.model.series import sha256
 from pseries.upstream.store import Store, cache_folder
 from pseries.workflows import patching, platforms
 from pseries.workflows.lock import touched
-from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from pseries.model.manifest import ArtefactRecord, NetChange
     from pseries.model.series import Series
     from pseries.model.splice import File
+    from pseries.workflows.means import Means
     from pseries.workflows.patching import PostImages
 
 _SCHEMES = ("https", "http", "file")
@@ -123,7 +123,7 @@ def build_wheels(
     given: str | None = None,
     wanted: platforms.Wanted | None = None,
     relocate: str | None = None,
-    network: Means | None = None,
+    means: Means,
 ) -> Iterator[BuiltWheel]:
     """Yield each patched wheel once it is written.
 
@@ -133,7 +133,7 @@ def build_wheels(
         given: the path or address of a wheel to patch instead of those of the index.
         wanted: which of the release's wheels; the one for this interpreter by default.
         relocate: name of the relocation to use; ``None`` to find out.
-        network: how the index may be asked.
+        means: how the index may be asked.
 
     Raises:
         NoWheelFits, WrongWheel: there is no such wheel.
@@ -143,12 +143,11 @@ def build_wheels(
         And what fetching and applying raise. Nothing is left behind.
     """
     series.locked()
-    network = network or Means()
     epoch = source_date_epoch()
     labelled(series.spec.upstream.version, series.spec.label)  # before anything is downloaded
     if not series.patches:
         raise NothingToApply(series.name, ())
-    job = _Job(series, folder, relocate, network, epoch)
+    job = _Job(series, folder, relocate, means, epoch)
     for source in sources(series, given, wanted or platforms.Wanted()):
         yield job.build(source)
 
@@ -160,7 +159,7 @@ class _Job:
     series: Series
     folder: Path
     relocate: str | None
-    network: Means
+    means: Means
     epoch: int
 
     def build(self, source: Source) -> BuiltWheel:
@@ -174,7 +173,7 @@ class _Job:
                 return self._patch(source, cached)
             except (ArtefactMismatch, ArchiveRefused, WheelInvalid):
                 pass  # damaged since it was downloaded: `download` sees that and fetches it again
-        return self._patch(source, download(self.series, source, self.network))
+        return self._patch(source, download(self.series, source, self.means))
 
     def _patch(self, source: Source, path: Path) -> BuiltWheel:
         series = self.series
@@ -213,7 +212,7 @@ class _Job:
         )
 
     def _told(self, what: str, total: int) -> Callable[[int], None]:
-        progress = self.network.progress
+        progress = self.means.progress
         return lambda done: None if progress is None else progress(what, done, total)
 
 
@@ -268,7 +267,7 @@ def given_path(given: str) -> Path | None:
     return path
 
 
-def download(series: Series, source: Source, network: Means) -> Path:
+def download(series: Series, source: Source, means: Means) -> Path:
     """Return a verified file: from the folder of downloads, else from the index or its address.
 
     Raises:
@@ -280,21 +279,19 @@ def download(series: Series, source: Source, network: Means) -> Path:
     if source.sha256 and cached.is_file() and sha256_of(cached) == source.sha256:
         return cached
     try:
-        return _downloaded(series, source, network)
+        return _downloaded(series, source, means)
     except Unreachable as error:
-        if not network.offline:
+        if not means.offline:
             raise
         raise FileNotStored(source.filename) from error
 
 
-def _downloaded(series: Series, source: Source, network: Means) -> Path:
+def _downloaded(series: Series, source: Source, means: Means) -> Path:
     from pseries.upstream import fetch, index, settings  # noqa: PLC0415 - the network libraries
     from pseries.upstream.release import Artefact  # noqa: PLC0415
 
     upstream = series.spec.upstream
-    with index.Client(
-        settings.configured(network.index_url or ""), offline=network.offline
-    ) as client:
+    with index.Client(settings.configured(means.index_url or ""), offline=means.offline) as client:
         if source.url:
             artefact = Artefact(source.filename, source.sha256, None, "wheel")
             version = wheel_version(series, source.filename)
@@ -314,13 +311,13 @@ def _downloaded(series: Series, source: Source, network: Means) -> Path:
                     source.filename, tuple(file.artefact.filename for file in release)
                 )
             listed = found[0]
-            if network.report is not None:
-                fetch.announce(listed, source.sha256, network.report)
+            if means.report is not None:
+                fetch.announce(listed, source.sha256, means.report)
         return client.download(
             listed,
             Store.open(upstream.distribution).downloads,
             expected=source.sha256,
-            progress=network.progress,
+            progress=means.progress,
         )
 
 

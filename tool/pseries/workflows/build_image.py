@@ -89,7 +89,7 @@ def build_image(
     planned: Draft,
     builder: str,
     *,
-    network: Means | None = None,
+    means: Means,
     tell: Callable[[str], None] = lambda _: None,
 ) -> BuiltImage:
     """Build an image; the kit in it verifies the base before it changes a file.
@@ -101,7 +101,7 @@ def build_image(
     with tempfile.TemporaryDirectory(prefix="pseries-") as name:
         work, context = Path(name), Path(name) / "context"
         context.mkdir()
-        kit = build_kit(series, work / "kits", network=network)
+        kit = build_kit(series, work / "kits", means=means)
         kit.folder.rename(context / containerfile.KIT)
         (context / builders.CONTAINERFILE).write_text(planned.containerfile)
         builders.build(builder, context, planned.recipe.base, planned.tag, tell)

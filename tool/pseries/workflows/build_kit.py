@@ -26,7 +26,6 @@ from pseries.workflows.build import (
     source_date_epoch,
     wheel_version,
 )
-from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from pseries.errors import Problem
     from pseries.model.series import Series
     from pseries.model.splice import File
+    from pseries.workflows.means import Means
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,7 @@ class BuiltKit:
     skipped: tuple[Problem, ...]
 
 
-def build_kit(
-    series: Series, folder: Path, *, given: str | None = None, network: Means | None = None
-) -> BuiltKit:
+def build_kit(series: Series, folder: Path, *, means: Means, given: str | None = None) -> BuiltKit:
     """Write a kit for hosts with neither network nor git nor pseries.
 
     The originals are those of a wheel, because a wheel is what is installed there: the ``given``
@@ -58,13 +56,12 @@ def build_kit(
 
     Raises: what fetching and applying raise. Nothing is left behind.
     """
-    network = network or Means()
     epoch = source_date_epoch()
     series.locked()
     if not series.patches:
         raise NothingToApply(series.name, ())
     plain = Layout(series.spec.upstream.root)
-    shipped = _shipped(series, given, network)
+    shipped = _shipped(series, given, means)
     layout = shipped.layout
     images = patching.post_images(series, shipped.files, layout, shipped.packages)
     before = {path: file for path, file in shipped.files.items() if path in images.files}
@@ -121,23 +118,23 @@ class _Shipped:
     packages: frozenset[str]
 
 
-def _shipped(series: Series, given: str | None, network: Means) -> _Shipped:
+def _shipped(series: Series, given: str | None, means: Means) -> _Shipped:
     upstream = series.spec.upstream
     pinned = {each.filename: each for each in series.locked().upstream.artefacts}
     if given is not None:
         source = given_source(given, pinned)
         wheel_version(series, source.filename)
-        path = source.path or download(series, source, network)
+        path = source.path or download(series, source, means)
         return _from_wheel(series, path, source.filename)
     downloads = Store.open(upstream.distribution).downloads
     names = sorted(name for name, each in pinned.items() if each.kind == "wheel")
     for name in names:
         if (downloads / name).is_file():
             return _from_wheel(series, downloads / name, name)
-    if names and not network.offline:
+    if names and not means.offline:
         source = Source(names[0], pinned[names[0]].sha256, MANIFEST)
-        return _from_index(series, source, network)
-    return _from_store(series, network)
+        return _from_index(series, source, means)
+    return _from_store(series, means)
 
 
 def _from_wheel(series: Series, path: Path, filename: str) -> _Shipped:
@@ -155,7 +152,7 @@ def _layout_of(series: Series, installed: Collection[str]) -> Layout:
     return patching.layout_for(series, None, installed.__contains__)
 
 
-def _from_index(series: Series, source: Source, network: Means) -> _Shipped:
+def _from_index(series: Series, source: Source, means: Means) -> _Shipped:
     """Read the members from a wheel on the index; the manifest's hashes vouch for them.
 
     The whole wheel is downloaded where its server sends no less.
@@ -163,19 +160,19 @@ def _from_index(series: Series, source: Source, network: Means) -> _Shipped:
     from pseries.upstream import fetch, index, settings  # noqa: PLC0415 - the network libraries
 
     upstream = series.spec.upstream
-    with index.Client(settings.configured(network.index_url or "")) as client:
+    with index.Client(settings.configured(means.index_url or "")) as client:
         listed = {
             file.artefact.filename: file
             for file in client.project(upstream.distribution).release(upstream.version)
         }
         if source.filename not in listed:
-            return _from_store(series, network)
+            return _from_store(series, means)
         wheel = listed[source.filename]
         read = client.members(wheel, lambda names: placed(series, _layout_of(series, names)))
     if read is None:
-        return _from_wheel(series, download(series, source, network), source.filename)
-    if network.report is not None:
-        fetch.announce(wheel, "", network.report)
+        return _from_wheel(series, download(series, source, means), source.filename)
+    if means.report is not None:
+        fetch.announce(wheel, "", means.report)
     members, names = read
     layout = _layout_of(series, names)
     members_of = placed(series, layout)
@@ -185,14 +182,11 @@ def _from_index(series: Series, source: Source, network: Means) -> _Shipped:
     return _Shipped(layout, files, packages)
 
 
-def _from_store(series: Series, network: Means) -> _Shipped:
+def _from_store(series: Series, means: Means) -> _Shipped:
     """Take the files of the release in the store; what is a package is known by its name there."""
     releases.fetch(
         series,
-        offline=network.offline,
-        index_url=network.index_url,
-        progress=network.progress,
-        report=network.report,
+        means,
     )
     upstream = series.spec.upstream
     layout = Layout(upstream.root)

@@ -27,7 +27,6 @@ from pseries.workflows.build import (
     provenance,
     source_date_epoch,
 )
-from pseries.workflows.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from pseries.export.wheel import Difference
     from pseries.model.series import Series
     from pseries.model.splice import File
+    from pseries.workflows.means import Means
 
 _BATCH = 500
 """Files of a git tree that are in memory at a time."""
@@ -66,14 +66,13 @@ class BuiltSdist:
     variables: tuple[str, ...]
 
 
-def build_sdist(series: Series, folder: Path, *, network: Means | None = None) -> BuiltSdist:
+def build_sdist(series: Series, folder: Path, *, means: Means) -> BuiltSdist:
     """Write a patched sdist: of the official one where there is one, else of the git tree.
 
     Raises:
         NoSourceTree: there is neither.
         And what fetching and applying raise. Nothing is left behind.
     """
-    network = network or Means()
     epoch = source_date_epoch()
     upstream = series.spec.upstream
     version = labelled(upstream.version, series.spec.label)
@@ -82,17 +81,14 @@ def build_sdist(series: Series, folder: Path, *, network: Means | None = None) -
     official = [each for each in series.locked().upstream.artefacts if each.kind == "sdist"]
     if official:
         source = Source(official[0].filename, official[0].sha256, MANIFEST)
-        path = download(series, source, network)
+        path = download(series, source, means)
         ancestor = Ancestor(upstream.version, source.filename, source.sha256)
         return _sdist_of(
             series, _Archive(path), folder, version=version, ancestor=ancestor, epoch=epoch
         )
     store, release = releases.fetch(
         series,
-        offline=network.offline,
-        index_url=network.index_url,
-        progress=network.progress,
-        report=network.report,
+        means,
     )
     if release.source != "git":
         raise NoSourceTree(patching.release_name(series), release.source)

@@ -41,7 +41,7 @@ class BuiltFromSource:
     skipped: tuple[Problem, ...]
 
 
-def build_wheel(series: Series, folder: Path, *, network: Means | None = None) -> BuiltFromSource:
+def build_wheel(series: Series, folder: Path, *, means: Means) -> BuiltFromSource:
     """Build a wheel of the release with the series in its sources, as PEP 517 says.
 
     ``build`` runs the release's own backend in an environment of its own, on the tree of the
@@ -57,7 +57,7 @@ def build_wheel(series: Series, folder: Path, *, network: Means | None = None) -
         raise BuildFailed(release, "the package `build` is missing: pip install 'pseries[build]'")
     with tempfile.TemporaryDirectory(prefix="pseries-") as name:
         work = Path(name)
-        sdist = build_sdist(series, work / "sdist", network=network)
+        sdist = build_sdist(series, work / "sdist", means=means)
         tree = _unpack(sdist.path, work)
         variables = dict(variable.split("=", 1) for variable in sdist.variables)
         done = subprocess.run(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pseries.model.series import Series
     from pseries.workflows.catalog import Location
+    from pseries.workflows.means import Means
 
 LATEST = "latest"
 _BEFORE_VERSION = re.compile(r"[A-Za-z_/-]{0,40}(?=[0-9])")
@@ -122,9 +123,7 @@ def version_of(tag: str) -> Version:
         raise UpstreamInvalid("tag", tag, "no version in it; or say 'latest'") from None
 
 
-def version_for(
-    series: Series, tag: str, *, offline: bool = False, index_url: str | None = None
-) -> str:
+def version_for(series: Series, tag: str, means: Means) -> str:
     """Return the version that a series is to be carried to.
 
     Raises:
@@ -138,10 +137,12 @@ def version_for(
             raise UpstreamInvalid("tag", tag, f"a series is for a public version: {version.public}")
         return str(version)
     distribution = series.spec.upstream.distribution
-    known = _stored(distribution) if offline else _listed(distribution, index_url)
+    known = _stored(distribution) if means.offline else _listed(distribution, means.index_url)
     finals = [version for version in known if not version.is_prerelease]
     if not finals:
-        where, why = ("store", ", and --offline forbids the index") if offline else ("index", "")
+        where, why = "index", ""
+        if means.offline:
+            where, why = "store", ", and --offline forbids the index"
         problem = Problem(where, f"it has no final release of it{why}")
         raise ReleaseNotFound(distribution, LATEST, (problem,), ())
     return str(max(finals))

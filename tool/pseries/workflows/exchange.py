@@ -120,9 +120,7 @@ def _git_branch(series: Series, target: Path, means: Means, location: Location |
         patch for name in series.spec.after for patch in catalog.load(name, location).patches
     ]
     store, release = releases.fetch(
-        series, offline=means.offline, index_url=means.index_url,
-        progress=means.progress, report=means.report,
-    )  # fmt: skip
+        series, means, )  # fmt: skip
     patches = [*beneath, *series.patches]
     with objects.scratch(store.git_dir) as scratch:
         changes = _changes(scratch, release.tree, patches)

@@ -185,9 +185,7 @@ def _into(asked: Asked, location: Location | None, means: Means) -> _Plan:
     series = catalog.load(asked.into, location)
     beneath = tuple(catalog.load(name, location) for name in series.spec.after)
     store, release = releases.fetch(
-        series, offline=means.offline, index_url=means.index_url,
-        progress=means.progress, report=means.report,
-    )  # fmt: skip
+        series, means, )  # fmt: skip
     at = _position(series, asked.after)
     return _Plan(folder, folders.files_in(folder), series, beneath, at, store, release, new=False)
 
@@ -452,9 +450,7 @@ class _Job:
         wanted = {name: data for name, data in known.items() if _is_part(name)}
         series = series_model.assemble(plan.folder.name, str(plan.folder), wanted)
         return manifests.render(releases.manifest_of(
-            series, self.location, offline=means.offline, index_url=means.index_url,
-            progress=means.progress, report=means.report,
-        ))  # fmt: skip
+            series, self.location, means, ))  # fmt: skip
 
 
 def _is_part(name: str) -> bool:

@@ -163,9 +163,7 @@ def locked(
     }  # fmt: skip
     series = series_model.assemble(folder.name, str(folder), wanted)
     return manifests.render(releases.manifest_of(
-        series, location, offline=means.offline, index_url=means.index_url,
-        progress=means.progress, report=means.report,
-    ))  # fmt: skip
+        series, location, means, ))  # fmt: skip
 
 
 # --- finding out ------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pseries.model import spec as specs
 from pseries.model.revision import Revision, revision
 from pseries.workflows import catalog
 from pseries.workflows.checkout import require_base
+from pseries.workflows.means import Means
 from pseries.workflows.stack import first_behind
 from pseries.workflows.successor import Grown, patch_texts
 
@@ -216,8 +217,8 @@ def _manifest(work: Work, files: Mapping[str, bytes], notes: list[str]) -> Manif
         file.variants for patch in known.patches for file in patch.files
     )  # fmt: skip
     try:
-        return releases.manifest_of(series, location, offline=plain)
+        return releases.manifest_of(series, location, Means(offline=plain))
     except (ReleaseNotFound, Unreachable) as error:  # a release from a folder is on no index
         if isinstance(error, Unreachable):
             notes.append(f"locked without asking the index: {error}")
-        return releases.manifest_of(series, location, offline=True)
+        return releases.manifest_of(series, location, Means(offline=True))

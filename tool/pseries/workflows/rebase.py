@@ -148,9 +148,7 @@ def start(asked: Asked, location: Location | None, means: Means) -> Report:
         if (state := place.load()) is not None:
             patch = "" if state.stop is None else state.stop.patch
             raise RebaseInProgress(series.name, state.plan.target, patch)
-        version = choice.version_for(
-            series, asked.to, offline=means.offline, index_url=means.index_url
-        )
+        version = choice.version_for(series, asked.to, means)
         own = series.spec.upstream.version
         there, here = choice.version_of(version), choice.version_of(own)
         if there == here or (asked.to == choice.LATEST and there < here):
@@ -354,9 +352,7 @@ def _job(
 def _fetched(series: Series, means: Means) -> tuple[Store, Release]:
     """Return the store of a series' distribution and its release, fetched if it is not there."""
     return releases.fetch(
-        series, offline=means.offline, index_url=means.index_url, progress=means.progress,
-        report=means.report,
-    )  # fmt: skip
+        series, means, )  # fmt: skip
 
 
 def _add(store: Store, version: str, folder: Path, root: str) -> None:
@@ -522,8 +518,7 @@ class _Run:
         means = self.job.means
         try:
             manifest = releases.manifest_of(
-                carried, self.job.location, offline=means.offline, index_url=means.index_url,
-                progress=means.progress, report=means.report, earlier=self._manifest(),
+                carried, self.job.location, means, earlier=self._manifest(),
             )  # fmt: skip
         except DoesNotApply:
             if not any(step.outcome.unverified for step in steps):

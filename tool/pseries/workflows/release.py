@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from pseries.model.manifest import Manifest
     from pseries.model.series import Series
     from pseries.model.splice import File
-    from pseries.upstream.fetch import Report
-    from pseries.upstream.release import Artefact, Progress, Release
+    from pseries.upstream.release import Artefact, Release
     from pseries.upstream.settings import Settings
     from pseries.workflows.catalog import Location
+    from pseries.workflows.means import Means
 
 
 class Locked(NamedTuple):
@@ -36,14 +36,7 @@ class Locked(NamedTuple):
     changed: bool
 
 
-def fetch(
-    series: Series,
-    *,
-    offline: bool = False,
-    index_url: str | None = None,
-    progress: Progress | None = None,
-    report: Report | None = None,
-) -> tuple[Store, Release]:
+def fetch(series: Series, means: Means) -> tuple[Store, Release]:
     """Return the store and the release that a series is for, fetched if it is not there yet.
 
     Files that the manifest pins must match; see :func:`pseries.upstream.fetch.fetch` for what is
@@ -62,11 +55,11 @@ def fetch(
     release = fetching.fetch(
         upstream,
         store,
-        index_settings.configured(index_url or ""),
+        index_settings.configured(means.index_url or ""),
         pins=pins,
-        offline=offline,
-        progress=progress,
-        report=report,
+        offline=means.offline,
+        progress=means.progress,
+        report=means.report,
     )
     return store, release
 
@@ -104,15 +97,7 @@ def pristine_files(series: Series) -> dict[str, File] | None:
         return borrowed.files(borrowed.pick(release.tree, locking.touched(series.patches)))
 
 
-def lock_folder(
-    name: str,
-    location: Location | None,
-    *,
-    offline: bool = False,
-    index_url: str | None = None,
-    progress: Progress | None = None,
-    report: Report | None = None,
-) -> Locked:
+def lock_folder(name: str, location: Location | None, means: Means) -> Locked:
     """Make ``manifest.json`` of a series folder anew.
 
     What an earlier manifest pinned of the release stays pinned; offline, what it said of the
@@ -121,44 +106,30 @@ def lock_folder(
     Raises: what reading the series, fetching its release and locking raise; nothing was written.
     """
     series = _to_lock(name, location)
-    manifest = manifest_of(
-        series, location, offline=offline, index_url=index_url, progress=progress, report=report
-    )
+    manifest = manifest_of(series, location, means)
     path = Path(series.folder).absolute() / manifests.FILE
     return Locked(series.name, str(path), manifest.digest, _write(path, manifest))
 
 
 def manifest_of(
-    series: Series,
-    location: Location | None,
-    *,
-    offline: bool = False,
-    index_url: str | None = None,
-    progress: Progress | None = None,
-    report: Report | None = None,
-    earlier: Manifest | None = None,
+    series: Series, location: Location | None, means: Means, earlier: Manifest | None = None
 ) -> Manifest:
     """Return the manifest of a series as it is; nothing is written.
 
     Args:
         series: the series, with the manifest that it had so far, if any.
         location: where the series that it is made on top of are.
-        offline: forbid the network; what the old manifest says of the index is taken over.
-        index_url: the package index, unless the one that pip uses.
-        progress: told of downloads.
-        report: told which source served a release.
+        means: offline, what the old manifest says of the index is taken over.
         earlier: the manifest of a series that this one was carried from.
     """
     beneath = tuple(catalog.load(other, location) for other in series.spec.after)
-    store, release = fetch(
-        series, offline=offline, index_url=index_url, progress=progress, report=report
-    )
+    store, release = fetch(series, means)
     listed: tuple[Artefact, ...] = ()
     shipped: Mapping[str, Mapping[str, bytes]] = {}
-    if not offline:
+    if not means.offline:
         from pseries.upstream import settings as index_settings  # noqa: PLC0415 - as in `fetch`
 
-        settings = index_settings.configured(index_url or "")
+        settings = index_settings.configured(means.index_url or "")
         listed = _listed(series, release, settings)
         shipped = _shipped(series, release, settings, listed)
     return locking.lock(
