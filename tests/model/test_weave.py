@@ -141,6 +141,14 @@ def test_upstream_layout_stays():
     )
 
 
+def test_what_is_put_before_a_word_that_upstream_moved_to_a_line_of_its_own_stands_there_too():
+    ours = "from a import (\n    slow,\n    small,\n)\n"
+    assert woven("from a import slow\n", ours, "from a import fast, slow\n") == (
+        "WOVEN",
+        "from a import (\n    fast,\n    slow,\n    small,\n)\n",
+    )
+
+
 def test_what_upstream_holds_in_another_layout_is_seen():
     base = "if ready and (a or b):\n    go()\n"
     theirs = "if ready and not off and (a or b):\n    go()\n"

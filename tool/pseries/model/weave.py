@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Callable, Sequence
 
-    from pseries.model.align import Edit
     from pseries.model.structure import Shape
+
+    _Step = tuple[align.Span, Sequence["Token"]]
 
 LONGEST = 200_000
 """Bytes of a stretch beyond which nothing is woven: that is a rewritten file, not a hunk."""
@@ -256,7 +257,13 @@ def _merge(
     )
     mine = align.align(words, mine_words, upward=upward)
     other = align.align(words, other_words, upward=upward)
-    steps = _steps(align.edits(mine, len(ours)), ours, align.edits(other, len(theirs)), theirs)
+    steps = _steps(
+        [(edit.old, ours[slice(*edit.new)]) for edit in align.edits(mine, len(ours))],
+        [
+            (edit.old, _in_layout(theirs[slice(*edit.new)], edit.old, base, ours, mine))
+            for edit in align.edits(other, len(theirs))
+        ],
+    )
     if steps is None:
         return None
     merged: list[Token] = []
@@ -270,15 +277,30 @@ def _merge(
     return merged
 
 
-def _steps(
-    mine: Sequence[Edit], ours: Sequence[Token], other: Sequence[Edit], theirs: Sequence[Token]
-) -> list[tuple[align.Span, Sequence[Token]]] | None:
+def _in_layout(
+    new: Sequence[Token],
+    span: align.Span,
+    base: Sequence[Token],
+    ours: Sequence[Token],
+    mine: Sequence[int],
+) -> Sequence[Token]:
+    """Return what the patch puts before a word of a line with the blanks that upstream has there.
+
+    Those at the start of a line are indentation and mean something.
+    """
+    at = span[0]
+    if not new or at != span[1] or at == len(base) or mine[at] < 0 or _only_comments(new[:1]):
+        return new
+    first, gap = new[0], base[at].gap
+    if first.gap != gap or "\n" in gap:
+        return new
+    return [Token(ours[mine[at]].gap, first.text), *new[1:]]
+
+
+def _steps(mine: Sequence[_Step], other: Sequence[_Step]) -> list[_Step] | None:
     """Return the edits of both sides in order, ``None`` if two of them overlap."""
-    all_edits = [(edit.old, ours[slice(*edit.new)]) for edit in mine]
-    all_edits += [(edit.old, theirs[slice(*edit.new)]) for edit in other]
-    all_edits.sort(key=lambda edit: edit[0])  # stable: ours first
-    steps: list[tuple[align.Span, Sequence[Token]]] = []
-    for span, new in all_edits:
+    steps: list[_Step] = []
+    for span, new in sorted([*mine, *other], key=lambda step: step[0]):  # stable: ours first
         if steps:
             before, same = steps[-1]
             if span == before and [one.text for one in same] == [one.text for one in new]:
