@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pseries.model.commit import Commit
     from pseries.model.splice import File
 
-NEEDED = (2, 38)
-"""``merge-tree --write-tree`` is from git 2.38."""
 PURPOSE = "work on a checkout"
 MARKER = "pseries"
 """A file in ``.git`` that says whose checkout this is, and that is locked while a verb works."""
@@ -42,7 +40,6 @@ _NOW, _NEXT, _NEWEST = "refs/pseries/now", "refs/pseries/next", "refs/pseries/ne
 _SHOT = "refs/pseries/snapshot"
 _TEXTS = ("stack.json", "head", "before")
 """What a snapshot holds beside trees, by name in its tree."""
-_MODES = {0o100644, 0o100755}
 _UNFINISHED = (
     ("rebase-merge", "rebase"), ("rebase-apply/applying", "am"), ("rebase-apply", "rebase"),
     ("MERGE_HEAD", "merge"), ("CHERRY_PICK_HEAD", "cherry-pick"), ("REVERT_HEAD", "revert"),
@@ -122,7 +119,7 @@ class Checkout:
             borrowed: the store that holds the release.
             branch: short name of the branch.
         """
-        process.require(NEEDED, PURPOSE)
+        process.require(process.MERGES_TREES, PURPOSE)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with durable.whole_folder(folder, synced=False) as new:
             Workspace(new).prepare(_CONFIG, f"refs/heads/{branch}", borrowed)
@@ -302,8 +299,8 @@ class Checkout:
     def tree(self, name: str, folder: str = "") -> Tree:
         """Return every plain file of a tree, or of a folder in it, by path."""
         scope = ("--", f"{folder}/") if folder else ()
-        listed = self._work.entries("ls-tree", "-r", "-z", "--full-tree", name, *scope)
-        return {path: Entry(*entry) for path, entry in listed.items() if entry[0] in _MODES}
+        found = self._work.entries("ls-tree", "-r", "-z", "--full-tree", name, *scope)
+        return {path: entry for path, entry in found.items() if entry.is_file}
 
     # --- the worktree -------------------------------------------------------------------------
 
@@ -416,11 +413,8 @@ class Checkout:
         if not name:
             return None
         commit = self.read_commits([name])[0]
-        rows = self._git("ls-tree", "-z", commit.tree).stdout.split(b"\0")[:-1]
-        parts = {
-            row.partition(b"\t")[2].decode(): row.split(b"\t")[0].split(b" ")[2].decode()
-            for row in rows
-        }
+        found = self._work.entries("ls-tree", "-z", commit.tree)
+        parts = {name: entry.blob for name, entry in found.items()}
         stack, head, before = self._read("blob", [parts[name] for name in _TEXTS])
         return Snapshot(
             name, commit.message.strip(), before.decode(), parts["folder"], parts["worktree"],
@@ -685,7 +679,7 @@ def _read_changes(
         sides = []
         for mode, blob in zip(words[:2], words[2:4], strict=True):
             entry = None if int(mode, 8) == 0 else Entry(int(mode, 8), blob.decode("ascii"))
-            if entry is not None and entry.mode not in _MODES:
+            if entry is not None and not entry.is_file:
                 problems.append(Problem(paths.display(path), "is a link or a submodule"))
             sides.append(entry)
         found[pair][path] = (sides[0], sides[1])

@@ -122,37 +122,22 @@ def _read(git_dir: Path, below: str, ids: Sequence[str]) -> tuple[Change, ...]:
     common = _git(git_dir, "rev-parse", "--path-format=absolute", "--git-common-dir")
     notes = _notes(git_dir)
     with objects.scratch(Path(paths.decode(common.rstrip(b"\n")))) as store:
-        contents = _contents(store.git_dir, [below, *ids], "commit")
+        contents = store.read([below, *ids], "commit")
         found = [commits.parse(name, _utf8(contents[name])) for name in (below, *ids)]
         trees = [each.tree for each in found]
         diffs = MergeStore(store).diffs(list(pairwise(trees)))
-        said = _contents(store.git_dir, [notes[name] for name in ids if name in notes], "blob")
+        said = store.read(notes[name] for name in ids if name in notes)
     return tuple(
         Change(each, diff, said.get(notes.get(each.id, "")))
         for each, diff in zip(found[1:], diffs, strict=True)
     )
 
 
-def _contents(git_dir: Path, ids: Sequence[str], kind: str) -> dict[str, bytes]:
-    wanted = sorted(set(ids))
-    if not wanted:
-        return {}
-    stdin = "".join(f"{name}\n" for name in wanted).encode()
-    output = process.run(("cat-file", "--batch"), git_dir=git_dir, stdin=stdin).stdout
-    return dict(zip(wanted, objects.contents(output, wanted, kind), strict=True))
-
-
 def _notes(git_dir: Path) -> dict[str, str]:
     """Return the notes of an exported series: the blob of each commit."""
-    listed = _git(git_dir, "ls-tree", "-r", "-z", "--full-tree", NOTES, accept=(0, 128))
-    found = {}
-    for row in listed.split(b"\0")[:-1]:
-        head, _, name = row.partition(b"\t")
-        words = head.decode("ascii").split(" ")
-        commit = name.replace(b"/", b"").decode("ascii", "replace")
-        if words[1:2] == ["blob"] and _ID.fullmatch(commit):
-            found[commit] = words[2]
-    return found
+    said = _git(git_dir, "ls-tree", "-r", "-z", "--full-tree", NOTES, accept=(0, 128))
+    named = ((path.replace("/", ""), entry) for path, entry in objects.listed(said))
+    return {name: entry.blob for name, entry in named if _ID.fullmatch(name) and entry.is_file}
 
 
 def _utf8(content: bytes) -> bytes:

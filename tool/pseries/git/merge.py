@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     _Put = Callable[[bytes, bytes], str]
 
-NEEDED = (2, 38)
-"""``merge-tree --write-tree`` is from git 2.38; its ``--merge-base``, from 2.40, is not used."""
 PURPOSE = "rebase a series"
 _MERGE_SETTINGS = (
     "-c", "merge.conflictStyle=diff3", "-c", "merge.renames=false", "-c", "diff.renames=false",
@@ -327,6 +325,6 @@ def merge_store(borrowed: Path) -> Iterator[MergeStore]:
     Raises:
         GitTooOld: ``git merge-tree --write-tree`` is needed.
     """
-    process.require(NEEDED, PURPOSE)
+    process.require(process.MERGES_TREES, PURPOSE)
     with objects.scratch(borrowed) as store:
         yield MergeStore(store)

@@ -24,15 +24,19 @@ if TYPE_CHECKING:
     from pseries.model.opinion import Counts
     from pseries.model.patch import Patch
 
-_MODES = {b"100644": 0o100644, b"100755": 0o100755}
 _LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}
 
 
 class Entry(NamedTuple):
-    """A file of a tree: git mode and blob id."""
+    """An entry of a tree: git mode and id."""
 
     mode: int
     blob: str
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a plain file, and no link, submodule or folder."""
+        return self.mode in (0o100644, 0o100755)
 
 
 Tree = dict[str, Entry]
@@ -83,15 +87,15 @@ class Objects:
             file.unlink()
         return said.stdout.decode("ascii").split()
 
-    def read(self, blobs: Iterable[str]) -> dict[str, bytes]:
-        """Return the bytes of blobs by id."""
-        wanted = sorted(set(blobs))
+    def read(self, names: Iterable[str], kind: str = "blob") -> dict[str, bytes]:
+        """Return the bytes of objects of one kind by id."""
+        wanted = sorted(set(names))
         if not wanted:
             return {}
         said = self._git(
             "cat-file", "--batch", stdin="".join(f"{id_}\n" for id_ in wanted).encode()
         )
-        return dict(zip(wanted, contents(said.stdout, wanted), strict=True))
+        return dict(zip(wanted, contents(said.stdout, wanted, kind), strict=True))
 
     def files(self, tree: Tree) -> dict[str, tuple[int, bytes]]:
         """Return git mode and bytes of every file of a tree."""
@@ -112,13 +116,8 @@ class Objects:
         if not names:
             return {}
         said = self._git("ls-tree", "-r", "-z", "--full-tree", tree, "--", *names)
-        found: Tree = {}
-        for row in said.stdout.split(b"\0")[:-1]:
-            head, _, name = row.partition(b"\t")
-            mode, _, blob = head.split(b" ")
-            if mode in _MODES:
-                found[paths.decode(name)] = Entry(_MODES[mode], blob.decode("ascii"))
-        return {path: found[path] for path in names if path in found}
+        found = dict(listed(said.stdout))
+        return {path: found[path] for path in names if path in found and found[path].is_file}
 
     def below(self, tree: str, folder: str) -> tuple[Tree, tuple[str, ...]]:
         """Return all files of a stored tree below ``folder`` ("" for the top), and what is none.
@@ -129,13 +128,11 @@ class Objects:
         said = self._git("ls-tree", "-r", "-z", "--full-tree", tree, *scope)
         found: Tree = {}
         others = []
-        for row in said.stdout.split(b"\0")[:-1]:
-            head, _, name = row.partition(b"\t")
-            mode, _, blob = head.split(b" ")
-            if mode in _MODES:
-                found[paths.decode(name)] = Entry(_MODES[mode], blob.decode("ascii"))
+        for path, entry in listed(said.stdout):
+            if entry.is_file:
+                found[path] = entry
             else:
-                others.append(paths.decode(name))
+                others.append(path)
         return found, tuple(others)
 
     # --- patches ------------------------------------------------------------------------------
@@ -256,9 +253,10 @@ class Objects:
         for row in said.stdout.split(b"\0")[:-1]:
             head, _, name = row.partition(b"\t")
             mode, blob, stage = head.split(b" ")
-            if mode not in _MODES or stage != b"0":
+            entry = Entry(int(mode, 8), blob.decode("ascii"))
+            if not entry.is_file or stage != b"0":
                 raise GitFailed(("ls-files",), 0, f"unexpected entry {row!r}")
-            found[paths.decode(name)] = Entry(_MODES[mode], blob.decode("ascii"))
+            found[paths.decode(name)] = entry
         return found
 
 
@@ -274,6 +272,14 @@ def _apart(series: Sequence[Patch]) -> Iterator[tuple[int, list[Patch]]]:
         seen |= patch.paths
     if batch:
         yield batch[0].strip, batch
+
+
+def listed(output: bytes) -> Iterator[tuple[str, Entry]]:
+    """Read what ``ls-tree -z`` printed: every path with its entry, in order."""
+    for row in output.split(b"\0")[:-1]:
+        head, _, name = row.partition(b"\t")
+        mode, _, id_ = head.split(b" ")
+        yield paths.decode(name), Entry(int(mode, 8), id_.decode("ascii"))
 
 
 def contents(output: bytes, wanted: Sequence[str], kind: str = "blob") -> Iterator[bytes]:

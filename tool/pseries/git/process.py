@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+OLDEST = (2, 25)
+"""The oldest git that ``apply`` works with, and all that needs no more."""
+MERGES_TREES = (2, 38)
+"""``merge-tree --write-tree`` is from git 2.38; its ``--merge-base``, from 2.40, is not used."""
 MEBIBYTE = 1 << 20
 TIMEOUT = 120.0
 """Seconds that a command may take unless the caller knows better."""

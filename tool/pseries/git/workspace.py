@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pseries.git import process
-from pseries.model import paths
+from pseries.git.objects import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from pseries.git.objects import Tree
 
 _ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
 """No attribute of the tree may change bytes between file and object (gitattributes(5))."""
@@ -64,14 +66,9 @@ class Workspace:
             },
         )  # fmt: skip
 
-    def entries(self, *command: str) -> dict[str, tuple[int, str]]:
-        """Return git mode and blob id by path, from a command that lists a tree."""
-        found = {}
-        for row in self.git(*command).stdout.split(b"\0")[:-1]:
-            head, _, name = row.partition(b"\t")
-            mode, _, blob = head.split(b" ")
-            found[paths.decode(name)] = (int(mode, 8), blob.decode("ascii"))
-        return found
+    def entries(self, *command: str) -> Tree:
+        """Return what a command that lists a tree says, by path."""
+        return dict(listed(self.git(*command).stdout))
 
     def put(self, path: str, mode: int, data: bytes) -> None:
         """Write a file of the worktree."""

@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from pseries.site.distribution import Installed
     from pseries.workflows.survey import Target
 
-GIT_NEEDED = (2, 25)
-"""For ``apply``; ``rebase`` needs more."""
-GIT_FOR_REBASE = (2, 38)
 _MOST_METADATA = 4 << 20
 
 
@@ -516,7 +513,7 @@ def _gib(size: int) -> str:
 
 
 def _git() -> Check:
-    needed, more = (".".join(map(str, each)) for each in (GIT_NEEDED, GIT_FOR_REBASE))
+    needed, more = (".".join(map(str, each)) for each in (git.OLDEST, git.MERGES_TREES))
     wanted = f"{needed} or newer; {more} to rebase"
     try:
         version = git.version()
@@ -524,5 +521,5 @@ def _git() -> Check:
         return Check("git", Verdict.UNMET, "not installed", wanted, "install git")
     except (GitFailed, GitLimit) as error:
         return Check("git", Verdict.UNMET, str(error).partition("\n")[0], wanted, "install git")
-    met = Verdict.MET if version >= GIT_NEEDED else Verdict.UNMET
+    met = Verdict.MET if version >= git.OLDEST else Verdict.UNMET
     return Check("git", met, ".".join(map(str, version)), wanted)
