@@ -31,3 +31,13 @@ def test_whole_files():
     assert conflict.whole(None, b"a\n", b"b\n", LABELS) == (
         b"<<<<<<< 0.27.0\na\n||||||| 0.26.0\n=======\nb\n>>>>>>> 0001-x.patch\n"
     )
+
+
+def test_markers_are_known_again():
+    shown = marked("b", "one", "two").encode()
+    text = b"before\n" + shown + b"after\n" + shown
+    assert conflict.has_markers(text)
+    assert conflict.openings(text) == [2, 10]
+    found = [line[:1] for line in shown.split(b"\n") if conflict.is_marker(line)]
+    assert found == [b"<", b"|", b">"]
+    assert not conflict.has_markers(b"Title\n=======\n<<<<<<<<<\n>>> x\n")

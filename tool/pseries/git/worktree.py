@@ -18,6 +18,7 @@ from pseries.errors import Problem, WorktreeRefused
 from pseries.git import loose
 from pseries.git.workspace import Workspace
 from pseries.model import paths
+from pseries.model.conflict import has_markers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -233,16 +234,6 @@ def _copy_records(source: Path, target: Path) -> None:
             (target / record.name).mkdir(parents=True)
             for part in _RECORDS:
                 shutil.copyfile(record / part, target / record.name / part)
-
-
-def has_markers(text: bytes) -> bool:
-    """Say whether a text still holds a conflict marker of git."""
-    return any(is_marker(line) for line in text.split(b"\n"))
-
-
-def is_marker(line: bytes) -> bool:
-    """Say whether a line opens or closes a conflict or its base; ``=======`` alone says nothing."""
-    return line.startswith((b"<<<<<<< ", b"||||||| ", b">>>>>>> "))
 
 
 # --- the repository ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The text that a person gets to see: three sides between markers."""
+"""The text that a person gets to see, three sides between markers; and what is left of it."""
 
 from __future__ import annotations
 
@@ -93,3 +93,19 @@ def marked(
 def _side(mark: bytes, label: str, lines: Iterable[bytes], end: bytes) -> list[bytes]:
     named = mark * _SIZE + (b" " + paths.encode(label) if label else b"") + end
     return [named, *(line if line.endswith(b"\n") else line + end for line in lines)]
+
+
+def is_marker(line: bytes) -> bool:
+    """Say whether a line opens or closes a conflict or its base; ``=======`` alone says nothing."""
+    return line.startswith((b"<<<<<<< ", b"||||||| ", b">>>>>>> "))
+
+
+def has_markers(text: bytes) -> bool:
+    """Say whether a text still holds a conflict marker of git."""
+    return any(is_marker(line) for line in text.split(b"\n"))
+
+
+def openings(text: bytes) -> list[int]:
+    """Return the numbers of the lines that open a conflict."""
+    lines = enumerate(text.split(b"\n"), 1)
+    return [number for number, line in lines if line.startswith(b"<<<<<<< ")]

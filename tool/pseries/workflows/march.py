@@ -13,6 +13,7 @@ from pseries.errors import DoesNotApply, Problem
 from pseries.git import worktree
 from pseries.model import faults, paths, source, splice
 from pseries.model import patch as patch_files
+from pseries.model.conflict import has_markers, is_marker, openings
 from pseries.model.layout import Layout, Placement
 from pseries.model.rebase import Fate, PatchOutcome, Resolver
 from pseries.workflows.carry import Ground, Standing, carry, expected
@@ -372,7 +373,7 @@ class _Walker:
         found = []
         for conflict in self.carried.conflicts:
             file = changed.get(conflict.path, self._ours(conflict.path))
-            if file is not None and worktree.has_markers(conflict.text):
+            if file is not None and has_markers(conflict.text):
                 found.append((conflict, file[1]))
         return tuple(found)
 
@@ -405,7 +406,7 @@ class _Walker:
             section = sections[verdict.path]
             upstream = self._upstream_hunks(conflict)
             stops = [hunk for hunk in verdict.hunks if hunk.verdict.stops]
-            lines = _marked_lines(conflict.text) or [_first(stops)]
+            lines = openings(conflict.text) or [_first(stops)]
             for at, line in enumerate(lines):
                 one_each = len(stops) == len(lines)
                 mine = [stops[at]] if one_each else (stops if at == 0 else [])
@@ -432,11 +433,6 @@ def _sections(patch: Patch) -> dict[str, Section]:
 
 def _first(stops: Sequence[HunkVerdict]) -> int:
     return next((hunk.new_line for hunk in stops if hunk.new_line), 1)
-
-
-def _marked_lines(text: bytes) -> list[int]:
-    lines = enumerate(text.split(b"\n"), 1)
-    return [number for number, line in lines if line.startswith(b"<<<<<<< ")]
 
 
 def _overlapping(
@@ -466,7 +462,7 @@ def problems_in(files: Mapping[str, File | None]) -> tuple[Problem, ...]:
         marked = [
             Problem(f"{shown}:{number}", "a conflict marker is left")
             for number, line in enumerate(file[1].split(b"\n"), 1)
-            if worktree.is_marker(line)
+            if is_marker(line)
         ]
         found += marked
         fault = faults.compile_error(file[1]) if source.is_python(path) and not marked else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import Problem, PushStopped, StackEnd
-from pseries.git.worktree import is_marker
 from pseries.model import paths
+from pseries.model.conflict import openings
 from pseries.workflows.checkout import make_ready
 from pseries.workflows.stack import EMPTY, first_behind, with_carried
 
@@ -147,10 +147,7 @@ def marked(work: Work, files: Iterable[str]) -> tuple[Problem, ...]:
     for path in files:
         file = work.checkout.folder / path
         data = file.read_bytes() if file.is_file() and not file.is_symlink() else b""
-        lines = [
-            number for number, line in enumerate(data.split(b"\n"), 1)
-            if is_marker(line) and line.startswith(b"<")
-        ]  # fmt: skip
+        lines = openings(data)
         shown = paths.display(path)
         found += [Problem(f"{shown}:{number}", "a conflict") for number in lines]
         if not lines:

@@ -12,8 +12,8 @@ from pseries.errors import (
     Unrefreshed,
     Unresolved,
 )
-from pseries.git.worktree import has_markers
 from pseries.model import stack as stacks
+from pseries.model.conflict import has_markers
 from pseries.model.stack import Entry
 from pseries.workflows.publish import publish
 from pseries.workflows.push import marked
