@@ -84,7 +84,7 @@ def test_where_nothing_is_left_there_is_one_line_and_exit_1(
         (("split", "x", f"{CORE}:0"), 2, "no range of hunks"),
         (("split", "x", f"{CORE}:1-x"), 1, "does not change it"),
         (("new", SECOND), 1, "there is one already"),
-        (("fold", "nothing.diff"), 1, "is the name of no patch"),
+        (("fold", "nothing.diff"), 1, "no file and no patch has this name"),
         (("annotate", "/etc/passwd"), 1, "no file of this checkout"),
         (("add", "eng/none.py"), 1, "no file of this checkout"),
     ],

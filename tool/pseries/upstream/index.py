@@ -44,7 +44,13 @@ from pseries.model import paths
 from pseries.upstream import net
 from pseries.upstream.archive import named
 from pseries.upstream.member import CHUNK, LIMITS, MEBIBYTE
-from pseries.upstream.release import Artefact, distribution_name, public, version_text
+from pseries.upstream.release import (
+    Artefact,
+    distribution_name,
+    local_path,
+    public,
+    version_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -268,7 +274,7 @@ class RemoteWheel:
         parts = urlsplit(file.url)
         with _remote_errors(self.filename, parts.hostname):
             if parts.scheme == "file":
-                self._zip: zipfile.ZipFile = zipfile.ZipFile(net.local_path(parts.path))
+                self._zip: zipfile.ZipFile = zipfile.ZipFile(local_path(parts.path))
             else:
                 self._zip = RemoteZip(
                     file.url,

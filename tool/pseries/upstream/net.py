@@ -15,9 +15,8 @@ import selectors
 import socket
 import time
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import BaseAdapter, HTTPAdapter
@@ -27,6 +26,7 @@ from urllib3 import HTTPResponse
 from urllib3.util import Retry
 
 from pseries import __version__
+from pseries.upstream.release import local_path
 
 if TYPE_CHECKING:
     from pseries.upstream.settings import Settings
@@ -205,11 +205,6 @@ class _LocalFiles(BaseAdapter):
 
     def close(self) -> None:
         pass
-
-
-def local_path(path: str) -> Path:
-    """Return the file that the path of a ``file://`` address means, in any locale."""
-    return Path(os.fsdecode(unquote_to_bytes(path)))
 
 
 def probe(session: Session, url: str, login: tuple[str, str] | None) -> str | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
 from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import Version
@@ -126,6 +128,11 @@ def public(url: str) -> str:
     """Return ``url`` without what may be secret in it: user, password, query and fragment."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def local_path(path: str) -> Path:
+    """Return the file that the path of a ``file://`` address means, in any locale."""
+    return Path(os.fsdecode(unquote_to_bytes(path)))
 
 
 # --- the record -------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pseries.errors import UpstreamInvalid
-from pseries.upstream.release import public
+from pseries.upstream.release import local_path, public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,7 +73,7 @@ def configured(
         UpstreamInvalid: an address has no allowed form, or a file cannot be read.
     """
     parts = urlsplit(index_url)
-    if parts.scheme == "file" and not Path(unquote(parts.path)).is_dir():
+    if parts.scheme == "file" and not local_path(parts.path).is_dir():
         raise UpstreamInvalid("index", index_url, "there is no such folder")
     environ = os.environ if environ is None else environ
     pip = _pip_options(configuration_files(environ) if files is None else files)

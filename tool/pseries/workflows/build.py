@@ -41,6 +41,7 @@ from pseries.model import manifest as manifests
 from pseries.model import naming, paths
 from pseries.model.layout import Placement
 from pseries.model.series import sha256
+from pseries.upstream.release import Artefact, local_path
 from pseries.upstream.store import Store, cache_folder
 from pseries.workflows import patching, platforms
 from pseries.workflows.lock import touched
@@ -261,7 +262,7 @@ def given_path(given: str) -> Path | None:
         raise UpstreamInvalid("address", given, reason)
     if parts.scheme in ("https", "http"):
         return None
-    path = Path(unquote(parts.path)) if parts.scheme == "file" else Path(given)
+    path = local_path(parts.path) if parts.scheme == "file" else Path(given)
     if stat.S_ISDIR(path.stat().st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     return path
@@ -288,7 +289,6 @@ def download(series: Series, source: Source, means: Means) -> Path:
 
 def _downloaded(series: Series, source: Source, means: Means) -> Path:
     from pseries.upstream import fetch, index, settings  # noqa: PLC0415 - the network libraries
-    from pseries.upstream.release import Artefact  # noqa: PLC0415
 
     upstream = series.spec.upstream
     with index.Client(settings.configured(means.index_url or ""), offline=means.offline) as client:
