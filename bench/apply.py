@@ -23,8 +23,8 @@ from pathlib import Path
 
 from pseries.upstream import imports
 from pseries.upstream.store import Store
-from pseries.workflows import catalog, release
-from pseries.workflows.means import Means
+from pseries.workflows.series import catalog, release
+from pseries.workflows.series.means import Means
 
 SERIES = Path(__file__).resolve().parent.parent / "series"
 MANY = 1000

@@ -26,8 +26,9 @@ from typing import NamedTuple
 OURS = """
 import sys
 from pathlib import Path
-from pseries.workflows import build, catalog
-from pseries.workflows.means import Means
+from pseries.workflows.exports import build
+from pseries.workflows.series import catalog
+from pseries.workflows.series.means import Means
 series = catalog.load(sys.argv[1], catalog.locate())
 for built in build.build_wheels(series, Path(sys.argv[3]), given=sys.argv[2], means=Means()):
     pass

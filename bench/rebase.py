@@ -32,7 +32,7 @@ from pseries.git import merge
 from pseries.git.merge import MergeStore, Sides
 from pseries.upstream import fetch, settings
 from pseries.upstream.store import Store
-from pseries.workflows import catalog
+from pseries.workflows.series import catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ import pytest
 
 from pseries.model.layout import Layout
 from pseries.upstream import index, settings
-from pseries.workflows import catalog, patching, release
-from pseries.workflows.means import Means
+from pseries.workflows.series import catalog, patching, release
+from pseries.workflows.series.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable

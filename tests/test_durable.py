@@ -11,7 +11,7 @@ import pytest
 
 from pseries import durable
 from pseries.export import exchange
-from pseries.workflows import folders
+from pseries.workflows.series import folders
 
 
 @pytest.fixture

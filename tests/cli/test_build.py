@@ -23,8 +23,8 @@ from typer.testing import CliRunner
 from pseries.cli import build, upstream
 from pseries.cli.failures import Boundary
 from pseries.upstream.store import Store
-from pseries.workflows import catalog, release
-from pseries.workflows.means import Means
+from pseries.workflows.series import catalog, release
+from pseries.workflows.series.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

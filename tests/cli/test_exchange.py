@@ -13,7 +13,7 @@ from tests.workflows.conftest import CHANGED as WHOLE
 from tests.workflows.conftest import Bench
 
 from pseries.cli import main
-from pseries.workflows import catalog
+from pseries.workflows.series import catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable

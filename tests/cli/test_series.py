@@ -12,7 +12,7 @@ from tests.workflows.conftest import CHANGED
 
 from pseries.upstream import imports
 from pseries.upstream.store import Store
-from pseries.workflows import catalog
+from pseries.workflows.series import catalog
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from tests.site import faults
 from tests.support import engine, odd_server
 from tests.workflows.conftest import CHANGED
 
-from pseries.workflows import apply as applying
+from pseries.workflows.target import apply as applying
 
 if TYPE_CHECKING:
     from tests.workflows.conftest import Bench

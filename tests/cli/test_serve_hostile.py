@@ -14,8 +14,8 @@ from tests.support import engine
 
 from pseries.deploy import builder, http
 from pseries.errors import BuilderMissing, PythonNotFound
-from pseries.model import servelog
-from pseries.workflows import serve
+from pseries.model.runtime import servelog
+from pseries.workflows.runtime import serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from tests.support import engine
 from pseries.cli import main
 from pseries.cli.failures import hint_of
 from pseries.errors import TargetRefused
-from pseries.workflows import apply as applying
+from pseries.workflows.target import apply as applying
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,9 +18,10 @@ from tests.support import engine
 
 from pseries.errors import ArchiveRefused, ArtefactMismatch, WheelInvalid
 from pseries.export.wheel import Wheel
-from pseries.workflows import apply as applying
-from pseries.workflows import build, build_kit, catalog, platforms
-from pseries.workflows.means import Means
+from pseries.workflows.exports import build, build_kit, platforms
+from pseries.workflows.series import catalog
+from pseries.workflows.series.means import Means
+from pseries.workflows.target import apply as applying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +32,8 @@ pytestmark = [pytest.mark.index, pytest.mark.usefixtures("index_reachable")]
 _BUILD = """
 import re, sys
 from pathlib import Path
-from pseries.workflows import build, catalog
+from pseries.workflows.exports import build
+from pseries.workflows.series import catalog
 series = catalog.load(sys.argv[1], catalog.locate(Path(sys.argv[2])))
 (built,) = build.build_wheels(series, Path(sys.argv[4]), given=sys.argv[3], means=Means())
 # Not getrusage: its maximum goes through exec, so it would be that of the process that ran us.

@@ -11,7 +11,7 @@ from pseries.errors import GitTooOld
 from pseries.git import merge, process
 from pseries.git.merge import MergeStore, Rename, Sides
 from pseries.model.manifest import blob_id
-from pseries.model.verdict import Labels
+from pseries.model.verdicts.verdict import Labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,14 +10,14 @@ import pytest
 from pseries.errors import PatchRejected
 from pseries.git import objects
 from pseries.git.objects import Entry
-from pseries.model import patch as patch_files
+from pseries.model.diff import patch as patch_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pseries.git.objects import Objects, Tree
-    from pseries.model.patch import Patch
+    from pseries.model.diff.patch import Patch
 
 PLAIN = 0o100644
 FILES = {f"eng/{name}.py": (PLAIN, b"%s = 1\nB = 2\nC = 3\n" % name.encode()) for name in "abcd"}

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pseries.model import align
+from pseries.model.verdicts import align
 
 
 def lines(text: str) -> list[bytes]:

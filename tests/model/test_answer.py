@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pseries.model import answer
-from pseries.model.answer import AnswerInvalid, Tokens
+from pseries.model.runtime import answer
+from pseries.model.runtime.answer import AnswerInvalid, Tokens
 
 CHAT = "choices.0.message.content"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pseries.model import binding
-from pseries.model.binding import Bound
-from pseries.model.definitions import Definitions
+from pseries.model.calls import binding
+from pseries.model.calls.binding import Bound
+from pseries.model.calls.definitions import Definitions
 
 KERNELS = {
     "fi/__init__.py": "from .decode import Wrapper as Wrapper\nfrom .star import *\n",

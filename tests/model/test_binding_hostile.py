@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from pseries.model import binding
-from pseries.model.binding import Bound
-from pseries.model.definitions import Definitions
+from pseries.model.calls import binding
+from pseries.model.calls.binding import Bound
+from pseries.model.calls.definitions import Definitions
 
 FI = "def run(q, k, *, scale=1): ...\nclass K:\n    def go(self, a): ...\n"
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from tests.support.merging import merge_file
 
-from pseries.model.follow import Candidate, follow
-from pseries.model.judge import judge
-from pseries.model.verdict import Verdict
+from pseries.model.verdicts.follow import Candidate, follow
+from pseries.model.verdicts.judge import judge
+from pseries.model.verdicts.verdict import Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path

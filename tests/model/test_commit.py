@@ -6,8 +6,8 @@ import pytest
 
 from pseries.errors import PatchRefused
 from pseries.model import commit as commits
-from pseries.model import mail
 from pseries.model.commit import Commit
+from pseries.model.diff import mail
 
 MAIL = (
     b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"

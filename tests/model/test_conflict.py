@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pseries.model import conflict
-from pseries.model.verdict import Labels
+from pseries.model.verdicts import conflict
+from pseries.model.verdicts.verdict import Labels
 
 LABELS = Labels("0.26.0", "0.27.0", "0001-x.patch")
 

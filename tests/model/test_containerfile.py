@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pseries.model import containerfile
-from pseries.model.containerfile import Recipe
+from pseries.model.runtime import containerfile
+from pseries.model.runtime.containerfile import Recipe
 
 RECIPE = Recipe("eng-1.0", "d" * 64, "eng", "1.0", "localhost/base:1", (("A", "b $C"),))
 

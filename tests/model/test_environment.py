@@ -9,7 +9,7 @@ import tempfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pseries.model import environment
+from pseries.model.runtime import environment
 
 NASTY = "a 'b' \"c\" $HOME `id` \\ $(id) # ; & | > * ~ ! é {x} %s"
 # What series.toml lets through: one line of plain text.

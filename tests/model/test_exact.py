@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pseries.model import exact
-from pseries.model import patch as patch_files
-from pseries.model.verdict import FileVerdict, Verdict
+from pseries.model.diff import patch as patch_files
+from pseries.model.verdicts import exact
+from pseries.model.verdicts.verdict import FileVerdict, Verdict
 
 PATHS = ("a.py", "a.py")
 

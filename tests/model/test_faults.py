@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pseries.model import faults
-from pseries.model.faults import broken, exports, functions, lost, module_name, undefined
+from pseries.model.verdicts import faults
+from pseries.model.verdicts.faults import broken, exports, functions, lost, module_name, undefined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pseries.model.signature import Parameter
+    from pseries.model.calls.signature import Parameter
 
 
 class Release:

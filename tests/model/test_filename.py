@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pseries.model import filename
+from pseries.model.diff import filename
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pseries.model.follow import Candidate, follow, wanted
-from pseries.model.verdict import FileVerdict, Verdict
+from pseries.model.verdicts.follow import Candidate, follow, wanted
+from pseries.model.verdicts.verdict import FileVerdict, Verdict
 
 HELPER = """\
 def helper(tensor, scale):

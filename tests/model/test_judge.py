@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.merging import merge_file
 
-from pseries.model import judge as judging
-from pseries.model.judge import judge
-from pseries.model.verdict import FileVerdict, Labels, Verdict
+from pseries.model.verdicts import judge as judging
+from pseries.model.verdicts.judge import judge
+from pseries.model.verdicts.verdict import FileVerdict, Labels, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

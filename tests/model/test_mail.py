@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pseries.errors import PatchRefused
-from pseries.model import mail, patch
+from pseries.model.diff import mail, patch
 
 DATA = Path(__file__).parent.parent / "data" / "patches"
 GIT_EXE = shutil.which("git") or "git"

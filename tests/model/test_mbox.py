@@ -10,7 +10,7 @@ import pytest
 from tests.support import engine
 
 from pseries.errors import PatchRefused
-from pseries.model import mbox, patch
+from pseries.model.diff import mbox, patch
 
 DATA = Path(__file__).parent.parent / "data" / "patches"
 PLAIN = b"--- a/eng/m.py\n+++ b/eng/m.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.support import engine
 
 from pseries.model import ownership, revision
-from pseries.model import patch as patch_files
+from pseries.model.diff import patch as patch_files
 from pseries.model.revision import Revision
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pseries.errors import PatchRefused
-from pseries.model import lines, opinion, patch
-from pseries.model.patch import Kind
+from pseries.model.diff import lines, opinion, patch
+from pseries.model.diff.patch import Kind
 
 DATA = Path(__file__).parent.parent / "data" / "patches"
 GENUINE = sorted(DATA.glob("*.patch"))

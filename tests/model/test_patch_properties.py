@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from pseries.errors import PatchRefused
-from pseries.model import opinion, patch
-from pseries.model.patch import Kind
+from pseries.model.diff import opinion, patch
+from pseries.model.diff.patch import Kind
 
 GIT_EXE = shutil.which("git") or "git"
 DATA = Path(__file__).parent.parent / "data" / "patches"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pseries.model import placeholder
+from pseries.model.runtime import placeholder
 
 
 def test_names_are_found_at_any_depth_and_json_is_no_name():

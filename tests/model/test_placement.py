@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from tests.support.merging import merge_file
 
-from pseries.model.judge import judge
-from pseries.model.verdict import Verdict
+from pseries.model.verdicts.judge import judge
+from pseries.model.verdicts.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

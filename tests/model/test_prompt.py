@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pseries.model import prompt
-from pseries.model.prompt import Kind
+from pseries.model.runtime import prompt
+from pseries.model.runtime.prompt import Kind
 
 
 @pytest.mark.parametrize("words", [0, 1, 2, 5, 4001])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pseries.model import servelog
+from pseries.model.runtime import servelog
 
 
 def test_only_what_came_since_the_last_start_counts():

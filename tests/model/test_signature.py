@@ -7,9 +7,9 @@ import inspect
 
 import pytest
 
-from pseries.model import signature
-from pseries.model.call import arguments
-from pseries.model.signature import Fault, Kind, Parameter
+from pseries.model.calls import signature
+from pseries.model.calls.call import arguments
+from pseries.model.calls.signature import Fault, Kind, Parameter
 
 _KINDS = {
     inspect.Parameter.POSITIONAL_ONLY: Kind.POSITION,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pseries.model import source
-from pseries.model.lines import split_lines
-from pseries.model.source import outline_of, read
+from pseries.model.diff.lines import split_lines
+from pseries.model.verdicts import source
+from pseries.model.verdicts.source import outline_of, read
 
 TEXT = b"""\
 import os

@@ -7,8 +7,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pseries.model import splice
-from pseries.model.hunk import Hunk
+from pseries.model.diff import splice
+from pseries.model.diff.hunk import Hunk
 
 LINES = st.lists(st.sampled_from([b"\n", b"a\n", b"ba\n"]), max_size=60)
 

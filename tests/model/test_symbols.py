@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pseries.model import faults, symbols
+from pseries.model import symbols
+from pseries.model.verdicts import faults
 
 SOURCE = b"""import os
 

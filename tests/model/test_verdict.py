@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pseries.model.verdict import Verdict, overall
+from pseries.model.verdicts.verdict import Verdict, overall
 
 
 def test_the_worst_part_speaks_for_the_whole():

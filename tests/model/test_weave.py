@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from pseries.model import weave
-from pseries.model.weave import Unreadable, Weave
+from pseries.model.verdicts import weave
+from pseries.model.verdicts.weave import Unreadable, Weave
 
 
 def woven(base: str, ours: str, theirs: str) -> tuple[str, str] | None:

@@ -18,8 +18,8 @@ from pseries.site import journal, receipt, transaction
 from pseries.site.change import Change, Image
 from pseries.site.fs import SiteTree
 from pseries.site.lock import exclusive, purge
-from pseries.workflows import apply as applying
-from pseries.workflows import rollback as rolling
+from pseries.workflows.target import apply as applying
+from pseries.workflows.target import rollback as rolling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pseries.upstream import imports
 from pseries.upstream.store import Store
-from pseries.workflows import catalog, release
-from pseries.workflows.means import Means
+from pseries.workflows.series import catalog, release
+from pseries.workflows.series.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pseries.git import process
-from pseries.model.lines import split_lines
+from pseries.model.diff.lines import split_lines
 
 if TYPE_CHECKING:
     import random

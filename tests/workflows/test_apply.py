@@ -17,16 +17,16 @@ from tests.workflows.conftest import CHANGED
 from pseries import errors
 from pseries.site import distribution
 from pseries.site.fs import SiteTree
-from pseries.workflows import apply as applying
-from pseries.workflows import rollback as rolling
-from pseries.workflows import status as statuses
-from pseries.workflows.apply import Action
+from pseries.workflows.target import apply as applying
+from pseries.workflows.target import rollback as rolling
+from pseries.workflows.target import status as statuses
+from pseries.workflows.target.apply import Action
 
 if TYPE_CHECKING:
     from tests.workflows.conftest import Bench
 
     from pseries.model.series import Series
-    from pseries.workflows.status import Status
+    from pseries.workflows.target.status import Status
 
 
 def status(site: Path) -> Status:

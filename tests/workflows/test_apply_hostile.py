@@ -15,9 +15,9 @@ from tests.workflows.conftest import CHANGED
 from tests.workflows.test_apply import content, status
 
 from pseries import errors
-from pseries.workflows import apply as applying
-from pseries.workflows import rollback as rolling
-from pseries.workflows.apply import Action
+from pseries.workflows.target import apply as applying
+from pseries.workflows.target import rollback as rolling
+from pseries.workflows.target.apply import Action
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

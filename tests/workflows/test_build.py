@@ -24,10 +24,12 @@ from pseries import errors
 from pseries.export import index as indexes
 from pseries.export.wheel import Wheel
 from pseries.upstream.store import Store
-from pseries.workflows import apply as applying
-from pseries.workflows import build, build_kit, build_sdist, catalog, choice, platforms
-from pseries.workflows import release as releases
-from pseries.workflows.means import Means
+from pseries.workflows.exports import build, build_kit, build_sdist, platforms
+from pseries.workflows.rebase import choice
+from pseries.workflows.series import catalog
+from pseries.workflows.series import release as releases
+from pseries.workflows.series.means import Means
+from pseries.workflows.target import apply as applying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from tests.workflows.conftest import Bench
 
     from pseries.model.series import Series
-    from pseries.workflows.build import BuiltWheel
+    from pseries.workflows.exports.build import BuiltWheel
 
 HERE = f"cp{sys.version_info.major}{sys.version_info.minor}"
 FOREIGN = "eng-1.0-cp38-abi3-manylinux_2_28_riscv64.whl"

@@ -14,8 +14,9 @@ from tests.support import images
 
 from pseries.deploy import builder
 from pseries.errors import ImageNotBuilt
-from pseries.workflows import build_image, catalog
-from pseries.workflows.means import Means
+from pseries.workflows.exports import build_image
+from pseries.workflows.series import catalog
+from pseries.workflows.series.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable

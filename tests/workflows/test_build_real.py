@@ -11,8 +11,9 @@ import pytest
 from tests.support import engine
 
 from pseries.export.wheel import Wheel
-from pseries.workflows import build, build_sdist, build_source, catalog, release
-from pseries.workflows.means import Means
+from pseries.workflows.exports import build, build_sdist, build_source
+from pseries.workflows.series import catalog, release
+from pseries.workflows.series.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from tests.workflows.test_build import Release
 
 from pseries import errors
 from pseries.export.wheel import Wheel
-from pseries.workflows import build_source
+from pseries.workflows.exports import build_source
 
 if TYPE_CHECKING:
     from pathlib import Path

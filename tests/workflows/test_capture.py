@@ -18,10 +18,12 @@ from pseries.errors import (
     SeriesExists,
     UpstreamInvalid,
 )
-from pseries.model import patch as patch_files
-from pseries.workflows import apply, capture, catalog
-from pseries.workflows.capture import Asked, Captured
-from pseries.workflows.means import Means
+from pseries.model.diff import patch as patch_files
+from pseries.workflows.exchange import capture
+from pseries.workflows.exchange.capture import Asked, Captured
+from pseries.workflows.series import catalog
+from pseries.workflows.series.means import Means
+from pseries.workflows.target import apply
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,9 @@ from tests.support import engine
 from pseries.errors import CaptureRefused, NothingToCapture, PseriesError
 from pseries.upstream import imports
 from pseries.upstream.store import Store
-from pseries.workflows import capture
-from pseries.workflows.capture import Asked, Captured
-from pseries.workflows.means import Means
+from pseries.workflows.exchange import capture
+from pseries.workflows.exchange.capture import Asked, Captured
+from pseries.workflows.series.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

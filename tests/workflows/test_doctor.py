@@ -12,9 +12,9 @@ from pseries.deploy import gpu, machine
 from pseries.deploy.gpu import Gpu, Seen
 from pseries.errors import GitMissing, InterpreterFailed, SiteNotFound
 from pseries.git import process as git
-from pseries.workflows import apply as applying
-from pseries.workflows import calls, doctor
-from pseries.workflows.doctor import Verdict
+from pseries.workflows.runtime import calls, doctor
+from pseries.workflows.runtime.doctor import Verdict
+from pseries.workflows.target import apply as applying
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.workflows.conftest import Bench
 
     from pseries.model.series import Series
-    from pseries.workflows.doctor import Check, Report
+    from pseries.workflows.runtime.doctor import Check, Report
 
 KERNELS = {"kernels/__init__.py": b"def run(q, k, scale=1): ...\n"}
 CALLER = b"from kernels import run\n\n\ndef go(q, k):\n    return run(q, k, %s=2)\n"

@@ -12,8 +12,8 @@ from tests.workflows.test_doctor import no_gpu as no_gpu  # noqa: PLC0414 - a fi
 
 from pseries.deploy import gpu, machine, probe
 from pseries.errors import PseriesError
-from pseries.workflows import doctor
-from pseries.workflows.doctor import Verdict
+from pseries.workflows.runtime import doctor
+from pseries.workflows.runtime.doctor import Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,19 +13,20 @@ import pytest
 from tests.conftest import CACHE, REPOSITORY_SERIES
 from tests.support import engine
 
-from pseries.model import binding
-from pseries.model.definitions import Definitions
-from pseries.model.signature import Fault
+from pseries.model.calls import binding
+from pseries.model.calls.definitions import Definitions
+from pseries.model.calls.signature import Fault
 from pseries.upstream import index, settings
-from pseries.workflows import apply as applying
-from pseries.workflows import catalog, doctor
-from pseries.workflows.doctor import Verdict
+from pseries.workflows.runtime import doctor
+from pseries.workflows.runtime.doctor import Verdict
+from pseries.workflows.series import catalog
+from pseries.workflows.target import apply as applying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pseries.workflows.doctor import Check, Report
+    from pseries.workflows.runtime.doctor import Check, Report
 
 pytestmark = pytest.mark.index
 

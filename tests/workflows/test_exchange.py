@@ -14,9 +14,11 @@ from tests.support import engine
 from pseries.errors import ExportInTheWay, ExportRefused
 from pseries.upstream import imports
 from pseries.upstream.store import Store
-from pseries.workflows import catalog, exchange, import_, release
-from pseries.workflows.import_ import Asked
-from pseries.workflows.means import Means
+from pseries.workflows.exchange import export as exporting
+from pseries.workflows.exchange import import_
+from pseries.workflows.exchange.import_ import Asked
+from pseries.workflows.series import catalog, release
+from pseries.workflows.series.means import Means
 
 if TYPE_CHECKING:
     from pseries.model.series import Series
@@ -130,7 +132,7 @@ def same(series: Series, found: dict[str, bytes]) -> None:
 
 @pytest.mark.parametrize("form", ["quilt", "mbox"])
 def test_files_come_back_to_the_byte(series: Series, form: str, tmp_path: Path) -> None:
-    exported = exchange.export(series, form, tmp_path / "out", OFFLINE, None)
+    exported = exporting.export(series, form, tmp_path / "out", OFFLINE, None)
     if form == "quilt":
         assert any("binary" in note for note in exported.notes)
     same(series, back(tmp_path / "out"))
@@ -138,14 +140,14 @@ def test_files_come_back_to_the_byte(series: Series, form: str, tmp_path: Path) 
 
 def test_a_branch_comes_back_to_the_byte(series: Series, tmp_path: Path) -> None:
     target = tmp_path / "out"
-    exchange.export(series, "git-branch", target, OFFLINE, None)
+    exporting.export(series, "git-branch", target, OFFLINE, None)
     assert not (target / "objects/info/alternates").exists()
     engine.git(target, "fsck", "--strict")
     same(series, back(target, between="pseries/eng-1.0..eng-1.0"))
 
 
 def test_a_branch_holds_what_the_patches_make(series: Series, tmp_path: Path) -> None:
-    exchange.export(series, "git-branch", tmp_path / "out", OFFLINE, None)
+    exporting.export(series, "git-branch", tmp_path / "out", OFFLINE, None)
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "-q", "-b", "eng-1.0", str(tmp_path / "out"), str(clone)],
                    check=True)  # fmt: skip
@@ -159,7 +161,7 @@ def test_a_branch_holds_what_the_patches_make(series: Series, tmp_path: Path) ->
 
 
 def test_a_commit_that_was_amended_is_taken_as_it_is(series: Series, tmp_path: Path) -> None:
-    exchange.export(series, "git-branch", tmp_path / "out", OFFLINE, None)
+    exporting.export(series, "git-branch", tmp_path / "out", OFFLINE, None)
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "-q", "-b", "eng-1.0", str(tmp_path / "out"), str(clone)],
                    check=True)  # fmt: skip
@@ -179,7 +181,7 @@ def test_a_note_that_does_not_say_what_its_commit_does_is_not_believed(
     series: Series, tmp_path: Path
 ) -> None:
     target = tmp_path / "out"
-    exchange.export(series, "git-branch", target, OFFLINE, None)
+    exporting.export(series, "git-branch", target, OFFLINE, None)
     tip = engine.git(target, "rev-parse", "eng-1.0").decode().strip()
     note = engine.git(target, "notes", "--ref=pseries", "show", tip)
     (tmp_path / "note").write_bytes(note.replace(b"+echo more", b"+echo evil"))
@@ -197,7 +199,7 @@ def test_fromagers_folder_comes_back_but_for_what_it_has_no_room_for(
     series: Series, tmp_path: Path
 ) -> None:
     with pytest.raises(ExportRefused, match=r"logo\.bin is binary"):
-        exchange.export(series, "fromager", tmp_path / "out", OFFLINE, None)
+        exporting.export(series, "fromager", tmp_path / "out", OFFLINE, None)
     assert not (tmp_path / "out").exists()
     binary = next(patch.name for patch in series.patches if "binary" in patch.name)
     folder = Path(series.folder)
@@ -206,7 +208,7 @@ def test_fromagers_folder_comes_back_but_for_what_it_has_no_room_for(
     (folder / "series").write_bytes(order)
     without = catalog.load("eng-1.0", catalog.Location(folder.parent, ""), manifest=False)
 
-    exported = exchange.export(without, "fromager", tmp_path / "out", OFFLINE, None)
+    exported = exporting.export(without, "fromager", tmp_path / "out", OFFLINE, None)
 
     assert Path(exported.path).name == "eng-1.0"
     names = sorted(name for name in exported.files if name.endswith(".patch"))
@@ -226,14 +228,14 @@ def test_gnu_patch_applies_fromagers_folder(series: Series, tmp_path: Path) -> N
             (folder / patch.name).unlink()
     (folder / "series").write_bytes(b"bare.diff -p0\ndep3.patch\n")
     few = catalog.load("eng-1.0", catalog.Location(folder.parent, ""), manifest=False)
-    exported = exchange.export(few, "fromager", tmp_path / "out", OFFLINE, None)
+    exported = exporting.export(few, "fromager", tmp_path / "out", OFFLINE, None)
     tree = tmp_path / "plain"
     for file in sorted(Path(exported.path).glob("*.patch")):
         subprocess.run(["patch", "-p1", "-i", str(file)], cwd=tree, check=True, capture_output=True)
     assert (tree / "eng/tool.sh").read_bytes() == b"#!/bin/sh\necho more\n"
 
 
-@pytest.mark.parametrize("form", list(exchange.FORMS))
+@pytest.mark.parametrize("form", list(exporting.FORMS))
 def test_nothing_is_overwritten(series: Series, form: str, tmp_path: Path) -> None:
     if form == "fromager":
         target = tmp_path / "out" / "eng-1.0"
@@ -243,14 +245,14 @@ def test_nothing_is_overwritten(series: Series, form: str, tmp_path: Path) -> No
         target.write_bytes(b"mine")
     refusal = ExportRefused if form == "fromager" else ExportInTheWay
     with pytest.raises(refusal):
-        exchange.export(series, form, tmp_path / "out", OFFLINE, None)
+        exporting.export(series, form, tmp_path / "out", OFFLINE, None)
     assert target.is_dir() or target.read_bytes() == b"mine"
 
 
 def test_files_are_readable_whatever_the_umask(series: Series, tmp_path: Path) -> None:
     old = os.umask(0o077)
     try:
-        exchange.export(series, "quilt", tmp_path / "out", OFFLINE, None)
+        exporting.export(series, "quilt", tmp_path / "out", OFFLINE, None)
     finally:
         os.umask(old)
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "out").iterdir()}
@@ -262,7 +264,7 @@ def test_a_release_from_git_gives_a_branch_that_upstreams_clone_can_fetch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The branch stands on upstream's own commit, however shallow the store has it."""
-    from pseries.workflows import init
+    from pseries.workflows.exchange import init
 
     monkeypatch.setenv("PSERIES_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -281,7 +283,7 @@ def test_a_release_from_git_gives_a_branch_that_upstreams_clone_can_fetch(
     )
     location = catalog.Location(Path(begun.folder).parent, "")
     import_.start(Asked((tmp_path / "1.patch",), into=begun.series), location, OFFLINE)
-    exported = exchange.export(
+    exported = exporting.export(
         catalog.load(begun.series, location), "git-branch", tmp_path / "out", OFFLINE, location
     )
     assert exported.notes == ()
@@ -307,6 +309,6 @@ def test_what_another_export_wrote_meanwhile_is_left_alone(
 
     monkeypatch.setattr(release, "fetch", slow)
     with pytest.raises((ExportInTheWay, OSError)):
-        exchange.export(series, "git-branch", target, OFFLINE, None)
+        exporting.export(series, "git-branch", target, OFFLINE, None)
     assert (target / "objects").is_dir()
     assert [path.name for path in tmp_path.glob(".out*")] == []

@@ -12,9 +12,11 @@ import pytest
 from tests.conftest import REPOSITORY_SERIES
 from tests.support import engine
 
-from pseries.workflows import catalog, exchange, import_
-from pseries.workflows.import_ import Asked
-from pseries.workflows.means import Means
+from pseries.workflows.exchange import export as exporting
+from pseries.workflows.exchange import import_
+from pseries.workflows.exchange.import_ import Asked
+from pseries.workflows.series import catalog
+from pseries.workflows.series.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +72,7 @@ def take(tmp: Path, *sources: Path, **options: object) -> Files:
 def given_back(tmp: Path) -> Files:
     """Export the imported series as a quilt folder; return its files."""
     series = catalog.load(VLLM, catalog.Location(tmp / "series", "the test's"))
-    exchange.export(series, "quilt", tmp / "back", OFFLINE, None)
+    exporting.export(series, "quilt", tmp / "back", OFFLINE, None)
     return {path.name: path.read_bytes() for path in (tmp / "back").iterdir()}
 
 
@@ -128,7 +130,7 @@ def test_git_am_takes_our_mailbox(
 ) -> None:
     folder = work()
     series = catalog.load(VLLM, REPOSITORY_SERIES)
-    exchange.export(series, "mbox", tmp_path / "all.mbox", OFFLINE, None)
+    exporting.export(series, "mbox", tmp_path / "all.mbox", OFFLINE, None)
 
     run(folder, "git", "am", "-q", str(tmp_path / "all.mbox"))
 
@@ -149,15 +151,15 @@ def test_our_quilt_folder_is_theirs(
     series = catalog.load(VLLM, REPOSITORY_SERIES)
     if tool == "gbp":
         debianize(folder)
-        exchange.export(series, "quilt", folder / "debian/patches", OFFLINE, None)
+        exporting.export(series, "quilt", folder / "debian/patches", OFFLINE, None)
         engine.git(folder, "add", "-A")
         engine.git(folder, "commit", "-qm", "patches")
         run(folder, "gbp", "pq", "import")
     elif tool == "quilt":
-        exchange.export(series, "quilt", folder / "patches", OFFLINE, None)
+        exporting.export(series, "quilt", folder / "patches", OFFLINE, None)
         run(folder, "quilt", "push", "-a", "--fuzz=0")
     else:
-        exchange.export(series, "quilt", tmp_path / "out", OFFLINE, None)
+        exporting.export(series, "quilt", tmp_path / "out", OFFLINE, None)
         run(folder, "stg", "init")
         run(folder, "stg", "import", "--series", str(tmp_path / "out" / "series"))
     assert read(folder, patched_release(VLLM)) == patched_release(VLLM)

@@ -8,7 +8,7 @@ import pytest
 from tests.support import engine
 
 from pseries.errors import FolderChanged, SeriesBusy, SeriesExists
-from pseries.workflows import folders
+from pseries.workflows.series import folders
 
 FILES = {"series": b"1.patch\n", "1.patch": b"one\n", "series.toml": b"schema = 1\n"}
 

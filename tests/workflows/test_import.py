@@ -13,10 +13,11 @@ from tests.support import engine
 from pseries.errors import ImportUnclear, RangeRefused, SeriesExists, SourceRefused
 from pseries.upstream import imports
 from pseries.upstream.store import Store
-from pseries.workflows import catalog, import_
-from pseries.workflows.ground import Fit
-from pseries.workflows.import_ import Asked, Fate, Imported
-from pseries.workflows.means import Means
+from pseries.workflows.exchange import import_
+from pseries.workflows.exchange.ground import Fit
+from pseries.workflows.exchange.import_ import Asked, Fate, Imported
+from pseries.workflows.series import catalog
+from pseries.workflows.series.means import Means
 
 ROOTED: dict[str, bytes] = {
     **{f"python/{path}": data for path, data in engine.FILES.items()},

@@ -15,7 +15,7 @@ from tests.workflows.test_import import desk as desk  # noqa: PLC0414 - a fixtur
 
 from pseries.errors import PseriesError, RangeRefused, SourceRefused
 from pseries.git import history
-from pseries.model import mbox
+from pseries.model.diff import mbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,9 +22,11 @@ from pseries.errors import (
 from pseries.model import spec as specs
 from pseries.model.spec import Upstream
 from pseries.upstream.store import Store
-from pseries.workflows import apply, catalog, import_, init
-from pseries.workflows.init import Begun, Wanted
-from pseries.workflows.means import Means
+from pseries.workflows.exchange import import_, init
+from pseries.workflows.exchange.init import Begun, Wanted
+from pseries.workflows.series import catalog
+from pseries.workflows.series.means import Means
+from pseries.workflows.target import apply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

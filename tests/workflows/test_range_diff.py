@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from tests.support import engine
 
-from pseries.model import patch as patch_files
-from pseries.workflows.range_diff import Pair, Status, range_diff
+from pseries.model.diff import patch as patch_files
+from pseries.workflows.rebase.range_diff import Pair, Status, range_diff
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pseries.model.patch import Patch
+    from pseries.model.diff.patch import Patch
 
 LINES = "".join(f"line {number}\n" for number in range(60))
 Edits = Mapping[int, str]

@@ -30,14 +30,15 @@ from pseries.errors import (
     UpstreamInvalid,
 )
 from pseries.model.rebase import Fate, Phase, Resolver
-from pseries.model.verdict import Verdict
+from pseries.model.verdicts.verdict import Verdict
 from pseries.upstream.release import Origin
 from pseries.upstream.store import Store
-from pseries.workflows import catalog, choice, desk
-from pseries.workflows import rebase as rebasing
-from pseries.workflows.catalog import Location
-from pseries.workflows.means import Means
-from pseries.workflows.rebase import Asked, Report
+from pseries.workflows.rebase import choice, desk
+from pseries.workflows.rebase import session as rebasing
+from pseries.workflows.rebase.session import Asked, Report
+from pseries.workflows.series import catalog
+from pseries.workflows.series.catalog import Location
+from pseries.workflows.series.means import Means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

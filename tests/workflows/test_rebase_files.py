@@ -25,14 +25,14 @@ from tests.workflows.test_rebase import (
 
 from pseries.errors import SeriesInvalid
 from pseries.model.rebase import Fate, PatchOutcome, Resolver
-from pseries.model.verdict import Verdict
-from pseries.workflows import catalog
-from pseries.workflows import rebase as rebasing
+from pseries.model.verdicts.verdict import Verdict
+from pseries.workflows.rebase import session as rebasing
+from pseries.workflows.series import catalog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pseries.workflows.rebase import Report
+    from pseries.workflows.rebase.session import Report
 
 OTHER = b"".join(b"VALUE_%d = %d\n" % (number, number) for number in range(30))
 

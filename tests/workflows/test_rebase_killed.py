@@ -22,8 +22,8 @@ from tests.workflows.test_rebase import (
 )
 
 from pseries.errors import NoRebase
-from pseries.workflows import catalog, folders
-from pseries.workflows import rebase as rebasing
+from pseries.workflows.rebase import session as rebasing
+from pseries.workflows.series import catalog, folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable

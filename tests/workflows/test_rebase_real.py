@@ -24,13 +24,14 @@ from pseries.model.rebase import Fate
 from pseries.upstream import imports, index, settings
 from pseries.upstream.release import Origin, Release
 from pseries.upstream.store import Store
-from pseries.workflows import catalog, successor
-from pseries.workflows import rebase as rebasing
-from pseries.workflows.carry import Rules
-from pseries.workflows.lock import touched
-from pseries.workflows.march import Route, Ruling, Step, march
-from pseries.workflows.means import Means
-from pseries.workflows.rebase import Asked, Report
+from pseries.workflows.rebase import session as rebasing
+from pseries.workflows.rebase import successor
+from pseries.workflows.rebase.carry import Rules
+from pseries.workflows.rebase.march import Route, Ruling, Step, march
+from pseries.workflows.rebase.session import Asked, Report
+from pseries.workflows.series import catalog
+from pseries.workflows.series.lock import touched
+from pseries.workflows.series.means import Means
 
 if TYPE_CHECKING:
     from pseries.git.merge import MergeStore

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.merging import merge_file, pieces
 
-from pseries.model.judge import judge
-from pseries.model.verdict import Verdict
+from pseries.model.verdicts.judge import judge
+from pseries.model.verdicts.verdict import Verdict
 from pseries.upstream import index, settings
 
 if TYPE_CHECKING:

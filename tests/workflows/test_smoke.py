@@ -15,8 +15,8 @@ from tests.support.odd_server import Exchange, OddServer
 
 from pseries.errors import ModelUnclear, NotServed, ServerNotUp
 from pseries.model import spec as specs
-from pseries.workflows import smoke as smoking
-from pseries.workflows.smoke import Report, Server
+from pseries.workflows.runtime import smoke as smoking
+from pseries.workflows.runtime.smoke import Report, Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

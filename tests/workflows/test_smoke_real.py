@@ -17,9 +17,9 @@ import pytest
 from tests.conftest import CACHE
 from tests.workflows.test_smoke import CHAT, COMPLETION, spec
 
-from pseries.model import prompt
-from pseries.workflows import smoke as smoking
-from pseries.workflows.smoke import Server
+from pseries.model.runtime import prompt
+from pseries.workflows.runtime import smoke as smoking
+from pseries.workflows.runtime.smoke import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,16 +32,8 @@ from pseries.errors import (
     Unresolved,
 )
 from pseries.upstream.store import Store
-from pseries.workflows import (
-    catalog,
-    checkout,
-    push,
-    refresh,
-    reshape,
-    stack,
-    stack_view,
-    undo,
-)
+from pseries.workflows.series import catalog
+from pseries.workflows.verbs import checkout, push, refresh, reshape, stack, stack_view, undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +41,7 @@ if TYPE_CHECKING:
 
     from tests.workflows.conftest import Bench
 
-    from pseries.workflows.stack import Work
+    from pseries.workflows.verbs.stack import Work
 
 AUTHOR = "A Tester <t@example.invalid>"
 CORE, NET, OPS = "eng/core.py", "eng/net.py", "eng/nvidia/ops.py"

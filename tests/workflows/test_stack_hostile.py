@@ -53,25 +53,16 @@ from pseries.errors import (
     Unresolved,
 )
 from pseries.upstream.store import Store
-from pseries.workflows import (
-    catalog,
-    checkout,
-    push,
-    refresh,
-    release,
-    reshape,
-    stack,
-    stack_view,
-    undo,
-)
-from pseries.workflows.means import Means
+from pseries.workflows.series import catalog, release
+from pseries.workflows.series.means import Means
+from pseries.workflows.verbs import checkout, push, refresh, reshape, stack, stack_view, undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.workflows.conftest import Bench
 
-    from pseries.workflows.stack import Work
+    from pseries.workflows.verbs.stack import Work
 
 MARKERS = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
 HIDDEN = "tests/test_core.py"

@@ -29,7 +29,7 @@ from tests.workflows.test_stack import (
 )
 
 from pseries.git import process
-from pseries.workflows import push, refresh, reshape, stack, undo
+from pseries.workflows.verbs import push, refresh, reshape, stack, undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from tests.workflows.conftest import Bench
 
-    from pseries.workflows.stack import Work
+    from pseries.workflows.verbs.stack import Work
 
 
 def refreshed(work: Work) -> object:

@@ -8,7 +8,8 @@ import pytest
 from tests.support import engine
 
 from pseries.upstream.store import Store
-from pseries.workflows import catalog, checkout, push, refresh, reshape, stack, undo
+from pseries.workflows.series import catalog
+from pseries.workflows.verbs import checkout, push, refresh, reshape, stack, undo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

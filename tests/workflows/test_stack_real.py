@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.conftest import REPOSITORY_SERIES
 
-from pseries.workflows import catalog, checkout, push, refresh, release, stack, stack_view, undo
-from pseries.workflows.means import Means
+from pseries.workflows.series import catalog, release
+from pseries.workflows.series.means import Means
+from pseries.workflows.verbs import checkout, push, refresh, stack, stack_view, undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable

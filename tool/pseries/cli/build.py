@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pseries.errors import Problem
     from pseries.export.wheel import Difference
     from pseries.model.series import Series
-    from pseries.workflows.build import BuiltWheel
-    from pseries.workflows.means import Means
+    from pseries.workflows.exports.build import BuiltWheel
+    from pseries.workflows.series.means import Means
 
 MaybeSeries = Annotated[
     Optional[str],  # noqa: UP045 - typer reads annotations at run time on Python 3.10
@@ -86,7 +86,7 @@ def build_wheel(
 
     All else stays as upstream built it.
     """
-    from pseries.workflows import build, platforms
+    from pseries.workflows.exports import build, platforms
 
     _check_choice(
         {
@@ -124,7 +124,7 @@ def build_wheel(
 
 
 def _from_source(series: Series, output: Path, means: Means, *, json: bool) -> None:
-    from pseries.workflows import build_source
+    from pseries.workflows.exports import build_source
 
     built = build_source.build_wheel(series, output, means=means)
     if json:
@@ -149,7 +149,9 @@ def _check_python(version: str | None) -> None:
 
 
 def _series(name: str | None, series_dir: Path | None, given: str | None = None) -> Series:
-    from pseries.workflows import build, catalog, choice
+    from pseries.workflows.exports import build
+    from pseries.workflows.rebase import choice
+    from pseries.workflows.series import catalog
 
     if given is not None:
         build.given_path(given)  # before it is taken for a file of some other release
@@ -188,7 +190,7 @@ def build_sdist(
     json: Json = False,
 ) -> None:
     """Write a source distribution with the series in it."""
-    from pseries.workflows import build_sdist
+    from pseries.workflows.exports import build_sdist
 
     loaded = _series(series, series_dir)
     with reaching(offline, index_url) as means:
@@ -217,7 +219,7 @@ def build_kit(
 
     It needs Python there, but no network, git or pseries.
     """
-    from pseries.workflows import build_kit
+    from pseries.workflows.exports import build_kit
 
     loaded = _series(series, series_dir, given)
     with reaching(offline, index_url) as means:

@@ -13,8 +13,8 @@ from pseries.cli.failures import REFUSED
 from pseries.cli.options import Interpreter, Json, SeriesDir, SitePackages, is_site, named_site
 
 if TYPE_CHECKING:
-    from pseries.workflows.calls import Compared
-    from pseries.workflows.doctor import Check, Report
+    from pseries.workflows.runtime.calls import Compared
+    from pseries.workflows.runtime.doctor import Check, Report
 
 _MOST_UNKNOWN = 8
 
@@ -49,8 +49,8 @@ def doctor(
 
     Packages and calls into them, accelerators, limits, disk, git. Exit 1 if a need is not met.
     """
-    from pseries.workflows import catalog
-    from pseries.workflows import doctor as doctors
+    from pseries.workflows.runtime import doctor as doctors
+    from pseries.workflows.series import catalog
 
     if site_packages is None and series is not None and is_site(series):
         site_packages, series = Path(series), None  # `pseries doctor SITE_PACKAGES`

@@ -20,9 +20,9 @@ from pseries.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pseries.workflows.capture import Captured
-    from pseries.workflows.exchange import Exported
-    from pseries.workflows.import_ import Imported, Outcome
+    from pseries.workflows.exchange.capture import Captured
+    from pseries.workflows.exchange.export import Exported
+    from pseries.workflows.exchange.import_ import Imported, Outcome
 
 Variant = Annotated[
     str, typer.Option("--variant", metavar="NAME", help="Added to the name of the series.")
@@ -69,8 +69,8 @@ def init(
     The release is fetched if it is not in the store.
     """
     from pseries.cli.progress import reaching
-    from pseries.workflows import catalog
-    from pseries.workflows import init as beginning
+    from pseries.workflows.exchange import init as beginning
+    from pseries.workflows.series import catalog
 
     if git and path is not None:
         raise typer.BadParameter("--git and --from exclude each other")
@@ -135,8 +135,8 @@ def capture(
     The tree is only read.
     """
     from pseries.cli.progress import reaching
-    from pseries.workflows import capture as capturing
-    from pseries.workflows import catalog
+    from pseries.workflows.exchange import capture as capturing
+    from pseries.workflows.series import catalog
 
     if split not in capturing.SPLITS:
         raise typer.BadParameter(f"{split!r} is none of {', '.join(capturing.SPLITS)}")
@@ -263,8 +263,10 @@ def import_(
     """
     from pseries.cli.progress import reaching
     from pseries.git.checkout import find
-    from pseries.workflows import catalog, checkout, sources, stack
-    from pseries.workflows import import_ as importing
+    from pseries.workflows.exchange import import_ as importing
+    from pseries.workflows.exchange import sources
+    from pseries.workflows.series import catalog
+    from pseries.workflows.verbs import checkout, stack
 
     if into and (release or variant):
         raise typer.BadParameter("--into names a series that is there; --for makes a new one")
@@ -383,14 +385,15 @@ def export(
     `pseries import` gets it back to the byte.
     """
     from pseries.cli.progress import reaching
-    from pseries.workflows import catalog, exchange
+    from pseries.workflows.exchange import export as exporting
+    from pseries.workflows.series import catalog
 
-    if form not in exchange.FORMS:
-        raise typer.BadParameter(f"{form!r} is none of {', '.join(exchange.FORMS)}")
+    if form not in exporting.FORMS:
+        raise typer.BadParameter(f"{form!r} is none of {', '.join(exporting.FORMS)}")
     location = catalog.locate(series_dir)
     loaded = catalog.load(series, location)
     with reaching(offline, index_url) as means:
-        exported = exchange.export(loaded, form, output, means, location)
+        exported = exporting.export(loaded, form, output, means, location)
     if json:
         render.as_json(exported)
         return

@@ -10,7 +10,7 @@ import typer
 
 def _series_names(incomplete: str) -> list[str]:
     """Complete the name of a series in a shell."""
-    from pseries.workflows import catalog
+    from pseries.workflows.series import catalog
 
     return [name for name in catalog.names(catalog.locate()) if name.startswith(incomplete)]
 
@@ -18,7 +18,7 @@ def _series_names(incomplete: str) -> list[str]:
 def _patch_names(incomplete: str) -> list[str]:
     """Complete the name of a patch of the checkout around the current folder."""
     from pseries.errors import PseriesError
-    from pseries.workflows import stack
+    from pseries.workflows.verbs import stack
 
     try:
         with stack.opened(Path.cwd()) as work:

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pseries.upstream.fetch import Event
-    from pseries.workflows.means import Means
+    from pseries.workflows.series.means import Means
 
 
 @contextlib.contextmanager
 def reaching(offline: bool, index_url: str | None, *, bars: bool = True) -> Iterator[Means]:
     """Give the means to reach releases, with ``bars`` for long downloads while the body runs."""
-    from pseries.workflows.means import Means
+    from pseries.workflows.series.means import Means
 
     with bar() if bars else contextlib.nullcontext() as shown:
         yield Means(offline, index_url, shown, tell)

@@ -13,9 +13,9 @@ from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir, SeriesName
 
 if TYPE_CHECKING:
     from pseries.model.rebase import PatchOutcome
-    from pseries.model.verdict import FileVerdict
-    from pseries.workflows.range_diff import Pair
-    from pseries.workflows.rebase import Aborted, Report, Status, Stopped
+    from pseries.model.verdicts.verdict import FileVerdict
+    from pseries.workflows.rebase.range_diff import Pair
+    from pseries.workflows.rebase.session import Aborted, Report, Status, Stopped
 
 
 def register(app: typer.Typer) -> None:
@@ -71,8 +71,8 @@ def rebase(
     Writes a new series folder beside the old one.
     """
     from pseries.cli.progress import reaching
-    from pseries.workflows import catalog
-    from pseries.workflows import rebase as rebasing
+    from pseries.workflows.rebase import session as rebasing
+    from pseries.workflows.series import catalog
 
     modes = [name for name, given in (("--to", bool(to)), ("--continue", continue_),
              ("--skip", skip), ("--abort", abort), ("--status", status)) if given]  # fmt: skip
@@ -271,8 +271,8 @@ def range_diff(
 
     = equal, ! changed, < only in SERIES, > only in OTHER.
     """
-    from pseries.workflows import catalog
-    from pseries.workflows import range_diff as comparing
+    from pseries.workflows.rebase import range_diff as comparing
+    from pseries.workflows.series import catalog
 
     location = catalog.locate(series_dir)
     patches = [catalog.load(name, location).patches for name in (old, new)]

@@ -11,7 +11,7 @@ from pseries.cli.failures import REFUSED, fetch_command
 from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir, SeriesName
 
 if TYPE_CHECKING:
-    from pseries.workflows.listing import Matrix, SeriesView
+    from pseries.workflows.series.listing import Matrix, SeriesView
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +28,7 @@ def list_series(series_dir: SeriesDir = None, json: Json = False) -> None:
     That folder is --series-dir, else PSERIES_DIR, else the nearest series/ above the current
     folder, else the one that ships with pseries. One alone: they are not added up.
     """
-    from pseries.workflows import catalog, listing
+    from pseries.workflows.series import catalog, listing
 
     location = catalog.locate(series_dir)
     rows = listing.rows(location)
@@ -54,7 +54,7 @@ def list_series(series_dir: SeriesDir = None, json: Json = False) -> None:
 
 def show(series: SeriesName, series_dir: SeriesDir = None, json: Json = False) -> None:
     """Show a series: release, hardware, patches, files, functions."""
-    from pseries.workflows import catalog, listing
+    from pseries.workflows.series import catalog, listing
 
     view = listing.view(catalog.load(series, catalog.locate(series_dir)))
     if json:
@@ -119,9 +119,9 @@ def lint(
 
     Also hunks whose lines stand in several places. Exit 1 if there is an error.
     """
-    from pseries.workflows import catalog
-    from pseries.workflows import lint as linting
-    from pseries.workflows import release as releases
+    from pseries.workflows.series import catalog
+    from pseries.workflows.series import lint as linting
+    from pseries.workflows.series import release as releases
 
     loaded = catalog.load(series, catalog.locate(series_dir))
     pristine = releases.pristine_files(loaded)
@@ -155,8 +155,8 @@ def lock(
 
     The series is applied to its release in a scratch tree. Verbs of a checkout do it themselves.
     """
-    from pseries.workflows import catalog
-    from pseries.workflows import release as releases
+    from pseries.workflows.series import catalog
+    from pseries.workflows.series import release as releases
 
     location = catalog.locate(series_dir)
     with progress.reaching(offline, index_url) as means:

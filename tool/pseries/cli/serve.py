@@ -23,7 +23,7 @@ from pseries.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pseries.workflows.smoke import Report, Result
+    from pseries.workflows.runtime.smoke import Report, Result
 
 _EXTRA = "pseries.extra"
 _MOST_TOKENS = 10_000_000
@@ -86,9 +86,9 @@ def env(
     json: Json = False,
 ) -> None:
     """Print the environment that a patched engine is served with."""
-    from pseries.model import environment
-    from pseries.workflows import catalog
-    from pseries.workflows import serve as serving
+    from pseries.model.runtime import environment
+    from pseries.workflows.runtime import serve as serving
+    from pseries.workflows.series import catalog
 
     spec, _ = catalog.load_spec(series, catalog.locate(series_dir))
     variables = serving.served(series, spec).environment
@@ -128,9 +128,9 @@ def serve(
 
     The target is verified, environment and limits are set: pseries serve SERIES … -- EXTRA.
     """
-    from pseries.model import environment
-    from pseries.workflows import catalog
-    from pseries.workflows import serve as serving
+    from pseries.model.runtime import environment
+    from pseries.workflows.runtime import serve as serving
+    from pseries.workflows.series import catalog
 
     if json and not show:
         raise typer.BadParameter("--json goes with --print: the output of a server is its own")
@@ -211,8 +211,8 @@ def smoke(
     """
     from pseries.deploy import http
     from pseries.errors import SmokeFailed
-    from pseries.workflows import catalog
-    from pseries.workflows import smoke as smoking
+    from pseries.workflows.runtime import smoke as smoking
+    from pseries.workflows.series import catalog
 
     if trouble := http.problem(url):
         raise typer.BadParameter(f"--url: {trouble}")
@@ -293,8 +293,8 @@ def build_image(
 ) -> None:
     """Build an image with the series in it."""
     from pseries.deploy import builder as builders
-    from pseries.workflows import build_image as images
-    from pseries.workflows import catalog
+    from pseries.workflows.exports import build_image as images
+    from pseries.workflows.series import catalog
 
     loaded = catalog.load(series, catalog.locate(series_dir))
     planned = images.draft(loaded, base, tag)

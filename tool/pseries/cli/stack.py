@@ -24,9 +24,9 @@ from pseries.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pseries.workflows.push import Moved
-    from pseries.workflows.refresh import Refreshed
-    from pseries.workflows.stack import Work
+    from pseries.workflows.verbs.push import Moved
+    from pseries.workflows.verbs.refresh import Refreshed
+    from pseries.workflows.verbs.stack import Work
 
 Files = Annotated[Optional[list[str]], typer.Argument(metavar="[FILE]...", show_default=False)]  # noqa: UP045
 
@@ -58,9 +58,9 @@ def checkout(
     json: Json = False,
 ) -> None:
     """Make a git worktree of the release, a commit for each patch."""
-    from pseries.workflows import catalog
-    from pseries.workflows import checkout as checking
-    from pseries.workflows import release as releases
+    from pseries.workflows.series import catalog
+    from pseries.workflows.series import release as releases
+    from pseries.workflows.verbs import checkout as checking
 
     location = catalog.locate(series_dir)
     loaded = catalog.load(name, location)
@@ -90,7 +90,7 @@ def push(
     json: Json = False,
 ) -> None:
     """Apply the next patch, N patches, all, or all up to PATCH."""
-    from pseries.workflows import push as pushing
+    from pseries.workflows.verbs import push as pushing
 
     name, count = _counted(words)
     with _opened() as work:
@@ -109,7 +109,7 @@ def pop(
     json: Json = False,
 ) -> None:
     """Take the top patch off, N patches, all, or all above PATCH."""
-    from pseries.workflows import push as pushing
+    from pseries.workflows.verbs import push as pushing
 
     name, count = _counted(words)
     with _opened() as work:
@@ -119,7 +119,7 @@ def pop(
 
 def goto(patch: PatchNeeded, json: Json = False) -> None:
     """Push or pop until PATCH is on top."""
-    from pseries.workflows import push as pushing
+    from pseries.workflows.verbs import push as pushing
 
     with _opened() as work:
         _say_moved(pushing.goto(work, patch), json=json)
@@ -152,14 +152,14 @@ def top(json: Json = False) -> None:
 
 def next_patch(patch: PatchName = "", json: Json = False) -> None:
     """Print the patch after the top one, or after PATCH."""
-    from pseries.workflows import stack_view
+    from pseries.workflows.verbs import stack_view
 
     _print_names(lambda work: (stack_view.neighbour(work, patch, 1),), json=json)
 
 
 def previous_patch(patch: PatchName = "", json: Json = False) -> None:
     """Print the patch before the top one, or before PATCH."""
-    from pseries.workflows import stack_view
+    from pseries.workflows.verbs import stack_view
 
     _print_names(lambda work: (stack_view.neighbour(work, patch, -1),), json=json)
 
@@ -167,7 +167,7 @@ def previous_patch(patch: PatchName = "", json: Json = False) -> None:
 def applied(json: Json = False) -> None:
     """List the patches that are applied; exit 1 where none is."""
     from pseries.errors import StackEnd
-    from pseries.workflows.stack import EMPTY
+    from pseries.workflows.verbs.stack import EMPTY
 
     def names(work: Work) -> tuple[str, ...]:
         if not work.stack.top:
@@ -196,7 +196,7 @@ def series(
     json: Json = False,
 ) -> None:
     """List all patches of the series."""
-    from pseries.workflows import stack_view
+    from pseries.workflows.verbs import stack_view
 
     with _opened() as work:
         rows = stack_view.series(work)
@@ -230,7 +230,7 @@ def files(
     json: Json = False,
 ) -> None:
     """List the files that the top patch, or PATCH, changes."""
-    from pseries.workflows import stack_view
+    from pseries.workflows.verbs import stack_view
 
     with _opened() as work:
         rows = stack_view.files(work, patch, everything=everything)
@@ -248,7 +248,7 @@ def patches(
 ) -> None:
     """List the patches that change FILE; exit 1 where none does."""
     from pseries.errors import StackEnd
-    from pseries.workflows import stack_view
+    from pseries.workflows.verbs import stack_view
 
     def names(work: Work) -> tuple[str, ...]:
         found = stack_view.patches(work, stack_view.inside(work, file, Path.cwd()))
@@ -268,7 +268,7 @@ def diff(
     ] = False,
 ) -> None:
     """Show the top patch with the edits on it."""
-    from pseries.workflows import stack_view
+    from pseries.workflows.verbs import stack_view
 
     with _opened() as work:
         shown = [stack_view.inside(work, name, Path.cwd()) for name in names or ()]
@@ -287,7 +287,7 @@ def annotate(
 ) -> None:
     """Show which patch each line of FILE comes from."""
     from pseries.model import paths
-    from pseries.workflows import stack_view
+    from pseries.workflows.verbs import stack_view
 
     with _opened() as work:
         lines = stack_view.annotate(work, stack_view.inside(work, file, Path.cwd()))
@@ -311,7 +311,7 @@ def graph(
 
     One needs another if its hunks cover lines that the other brought.
     """
-    from pseries.workflows import stack_view
+    from pseries.workflows.verbs import stack_view
 
     with _opened() as work:
         edges = stack_view.graph(work)
@@ -335,7 +335,7 @@ def graph(
 
 def snapshot() -> None:
     """Remember the worktree, for `pseries diff --snapshot`."""
-    from pseries.workflows import stack_view
+    from pseries.workflows.verbs import stack_view
 
     with _opened() as work:
         stack_view.remember(work)
@@ -356,7 +356,7 @@ def new(
 
     Edits in the worktree stay for `pseries refresh`.
     """
-    from pseries.workflows import reshape
+    from pseries.workflows.verbs import reshape
 
     if not name and not subject:
         raise typer.BadParameter("give the patch a name, or a subject with -m")
@@ -373,7 +373,7 @@ def add(names: Annotated[list[str], typer.Argument(metavar="FILE...")], json: Js
 
     Files of the release need no adding.
     """
-    from pseries.workflows import stack_view
+    from pseries.workflows.verbs import stack_view
 
     with _opened() as work:
         shown = [stack_view.inside(work, name, Path.cwd()) for name in names]
@@ -387,7 +387,7 @@ def add(names: Annotated[list[str], typer.Argument(metavar="FILE...")], json: Js
 
 def edit(names: Annotated[list[str], typer.Argument(metavar="FILE...")]) -> None:
     """Open files in your editor and track them."""
-    from pseries.workflows import stack_view
+    from pseries.workflows.verbs import stack_view
 
     with _opened() as work:
         shown = [stack_view.inside(work, name, Path.cwd()) for name in names]
@@ -409,7 +409,7 @@ def refresh(
 
     The series folder is written and locked.
     """
-    from pseries.workflows import refresh as refreshing
+    from pseries.workflows.verbs import refresh as refreshing
 
     if patch and everything:
         raise typer.BadParameter("give a patch or --all, not both")
@@ -427,7 +427,7 @@ def fold(
 ) -> None:
     """Apply a diff, or an unapplied patch, to the top patch."""
     from pseries.errors import PatchNotFound
-    from pseries.workflows import reshape
+    from pseries.workflows.verbs import reshape
 
     with _opened() as work:
         if source == "-":
@@ -457,7 +457,7 @@ def split(
     json: Json = False,
 ) -> None:
     """Move files or hunks of the top patch to a new one above it."""
-    from pseries.workflows import reshape, stack_view
+    from pseries.workflows.verbs import reshape, stack_view
 
     with _opened() as work:
         chosen = []
@@ -490,7 +490,7 @@ def rename(
     json: Json = False,
 ) -> None:
     """Give the top patch, or PATCH, another name."""
-    from pseries.workflows import reshape
+    from pseries.workflows.verbs import reshape
 
     with _opened() as work:
         _say_refreshed(work, reshape.rename(work, patch, name), json=json)
@@ -504,7 +504,7 @@ def fork(
 
     The old version is left to git and `pseries undo`.
     """
-    from pseries.workflows import reshape
+    from pseries.workflows.verbs import reshape
 
     with _opened() as work:
         _say_refreshed(work, reshape.fork(work, name), json=json)
@@ -515,7 +515,7 @@ def delete(patch: PatchName = "", json: Json = False) -> None:
 
     `pseries undo` brings it back.
     """
-    from pseries.workflows import reshape
+    from pseries.workflows.verbs import reshape
 
     with _opened() as work:
         _say_refreshed(work, reshape.delete(work, patch), json=json)
@@ -529,7 +529,7 @@ def header(
     json: Json = False,
 ) -> None:
     """Print or change what the top patch, or PATCH, says of itself."""
-    from pseries.workflows import reshape
+    from pseries.workflows.verbs import reshape
 
     if append + replace + in_editor > 1:
         raise typer.BadParameter("give one of -a, -r, -e")
@@ -557,7 +557,7 @@ def undo(
 
     Checkout and series folder are as they were before it.
     """
-    from pseries.workflows import undo as undoing
+    from pseries.workflows.verbs import undo as undoing
 
     with _opened() as work:
         if listed:
@@ -569,7 +569,7 @@ def undo(
 
 def redo(json: Json = False) -> None:
     """Do again what was undone last."""
-    from pseries.workflows import undo as undoing
+    from pseries.workflows.verbs import undo as undoing
 
     with _opened() as work:
         verb = undoing.redo(work)
@@ -582,7 +582,7 @@ def redo(json: Json = False) -> None:
 @contextlib.contextmanager
 def _opened() -> Iterator[Work]:
     """Give the checkout around the current folder; what was noted on the way is printed last."""
-    from pseries.workflows import stack
+    from pseries.workflows.verbs import stack
 
     with stack.opened(Path.cwd()) as work:
         try:

@@ -23,9 +23,9 @@ _SHOWN = 5
 """Names in a note, at most."""
 
 if TYPE_CHECKING:
-    from pseries.workflows.apply import Applied
-    from pseries.workflows.rollback import RolledBack
-    from pseries.workflows.status import Status
+    from pseries.workflows.target.apply import Applied
+    from pseries.workflows.target.rollback import RolledBack
+    from pseries.workflows.target.status import Status
 
 
 def register(app: typer.Typer) -> None:
@@ -59,8 +59,8 @@ def apply(
 
     All of it goes in, or nothing; `pseries rollback` takes it off.
     """
-    from pseries.workflows import apply as applying
-    from pseries.workflows import catalog
+    from pseries.workflows.series import catalog
+    from pseries.workflows.target import apply as applying
 
     location = catalog.locate(series_dir)
     loaded = catalog.load(series, location)
@@ -122,7 +122,7 @@ def status(
     Exit 4 where a file is not.
     """
     from pseries.site.fs import SiteTree
-    from pseries.workflows import status as statuses
+    from pseries.workflows.target import status as statuses
 
     with SiteTree(chosen_site(site_packages, python, None)) as tree:
         found = statuses.status(tree)
@@ -177,7 +177,7 @@ def rollback(
     Every byte, mode and RECORD is as before.
     """
     from pseries.errors import NotApplied
-    from pseries.workflows import rollback as rolling
+    from pseries.workflows.target import rollback as rolling
 
     if site_packages is None and python is None and series is not None and is_site(series):
         site_packages, series = Path(series), None  # `pseries rollback SITE_PACKAGES`
@@ -227,7 +227,7 @@ def recover(
     json: Json = False,
 ) -> None:
     """Finish or undo an interrupted change: all old, or all new."""
-    from pseries.workflows import rollback as rolling
+    from pseries.workflows.target import rollback as rolling
 
     site = chosen_site(site_packages, python, None)
     done = rolling.recover(site, aside=aside)

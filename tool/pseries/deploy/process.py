@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pseries.errors import CommandNotStarted, MemlockRefused
-from pseries.model.environment import UNLIMITED
+from pseries.model.runtime.environment import UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from pseries.durable import whole_folder, write_file
 from pseries.errors import ExportInTheWay, ExportRefused, Problem
-from pseries.model import dialect, mbox, paths
 from pseries.model import order as orders
+from pseries.model import paths
 from pseries.model import series as series_model
+from pseries.model.diff import dialect, mbox
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

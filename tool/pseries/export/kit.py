@@ -26,7 +26,7 @@ from pseries.model.manifest import image
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pseries.model.splice import File
+    from pseries.model.diff.splice import File
 
 SCHEMA = 1
 LIST = "kit.json"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pseries.model.commit import Commit
-    from pseries.model.splice import File
+    from pseries.model.diff.splice import File
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*")
 _LONGEST_NAME = 200

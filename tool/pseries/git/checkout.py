@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pseries.git.objects import Tree
     from pseries.model.commit import Commit
-    from pseries.model.splice import File
+    from pseries.model.diff.splice import File
 
 PURPOSE = "work on a checkout"
 MARKER = "pseries"

@@ -19,15 +19,15 @@ from pseries.errors import GitFailed
 from pseries.git import loose, objects, process
 from pseries.git.pack import Pack
 from pseries.model import paths
-from pseries.model.verdict import Labels
+from pseries.model.verdicts.verdict import Labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pseries.git.objects import Objects
-    from pseries.model.patch import Patch
-    from pseries.model.splice import File
+    from pseries.model.diff.patch import Patch
+    from pseries.model.diff.splice import File
 
     _Put = Callable[[bytes, bytes], str]
 

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import GitFailed, PatchRejected, Problem, ReadingsDiffer
 from pseries.git import process
-from pseries.model import opinion, paths
+from pseries.model import paths
+from pseries.model.diff import opinion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pseries.model.opinion import Counts
-    from pseries.model.patch import Patch
+    from pseries.model.diff.opinion import Counts
+    from pseries.model.diff.patch import Patch
 
 _LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}
 

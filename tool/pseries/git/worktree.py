@@ -18,12 +18,12 @@ from pseries.errors import Problem, WorktreeRefused
 from pseries.git import loose
 from pseries.git.workspace import Workspace
 from pseries.model import paths
-from pseries.model.conflict import has_markers
+from pseries.model.verdicts.conflict import has_markers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pseries.model.splice import File
+    from pseries.model.diff.splice import File
 
 _CONFIG = """\
 [core]

@@ -11,10 +11,11 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import MessageRefused, PatchRefused, Problem
-from pseries.model import mail, paths
+from pseries.model import paths
+from pseries.model.diff import mail
 
 if TYPE_CHECKING:
-    from pseries.model.mail import Header
+    from pseries.model.diff.mail import Header
 
 NOBODY = ("pseries <pseries@localhost>", "0 +0000")
 """Who makes our commits, and when: always the same, so that their ids are too."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import PatchNotFound, Problem
 from pseries.model import paths
-from pseries.model.lines import split_lines
+from pseries.model.diff.lines import split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.model import splice
-from pseries.model.lines import split_lines
-from pseries.model.patch import Kind
+from pseries.model.diff import splice
+from pseries.model.diff.lines import split_lines
+from pseries.model.diff.patch import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pseries.model.hunk import Hunk
-    from pseries.model.patch import Patch
+    from pseries.model.diff.hunk import Hunk
+    from pseries.model.diff.patch import Patch
 
 UPSTREAM = -1
 """The owner of a line that no patch brought."""

@@ -22,7 +22,7 @@ from pseries.model.fields import OBJECT_ID, SERIES_NAME, SHA256, Fields, parse_j
 
 if TYPE_CHECKING:
     from pseries.errors import Problem
-    from pseries.model.verdict import FileVerdict, Verdict
+    from pseries.model.verdicts.verdict import FileVerdict, Verdict
 
 FILE = "state.json"
 SCHEMA = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from pseries.errors import PatchRefused
-from pseries.model import patch as patch_files
+from pseries.model.diff import patch as patch_files
 
 
 class Revision(Enum):

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from pseries.errors import ManifestMissing, ManifestStale, PatchRefused, Problem, SeriesInvalid
 from pseries.model import manifest as manifests
 from pseries.model import order as orders
-from pseries.model import patch as patches
 from pseries.model import spec as specs
+from pseries.model.diff import patch as patches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from pseries.model.diff.patch import Patch
     from pseries.model.manifest import Manifest
     from pseries.model.order import Order
-    from pseries.model.patch import Patch
     from pseries.model.spec import Spec
 
 ORDER_FILE = "series"

@@ -12,8 +12,9 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pseries.errors import Problem
-from pseries.model import paths, placeholder
+from pseries.model import paths
 from pseries.model.fields import SERIES_NAME, Fields
+from pseries.model.runtime import placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

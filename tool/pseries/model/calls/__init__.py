@@ -1,0 +1,1 @@
+"""Calls and signatures, read from source: does what is called take what it is given."""

@@ -1,0 +1,1 @@
+"""Patches and mails: reading and writing them without loss, and applying them to files."""

@@ -1,0 +1,1 @@
+"""What is said to an engine that runs, and what it says."""

@@ -1,0 +1,1 @@
+"""Series that begin, come in and go out."""

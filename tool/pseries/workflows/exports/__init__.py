@@ -1,0 +1,1 @@
+"""The patched engine as wheel, sdist, kit or image."""

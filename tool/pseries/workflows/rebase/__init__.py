@@ -1,0 +1,1 @@
+"""A series carried to another release."""

@@ -1,0 +1,1 @@
+"""The engine at work: its machine, its start, its answers."""

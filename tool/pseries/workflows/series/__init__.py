@@ -1,0 +1,1 @@
+"""Series folders, and what a series means on its release."""

@@ -1,0 +1,1 @@
+"""A series and an installed tree."""

@@ -1,0 +1,1 @@
+"""quilt's verbs, on a checkout."""
