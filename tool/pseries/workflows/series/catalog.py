@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import pseries
 from pseries.errors import Problem, SeriesFolderMissing, SeriesInvalid, SeriesNotFound
 from pseries.model import manifest as manifests
 from pseries.model import naming
@@ -69,7 +70,7 @@ def _given(folder: Path, said_by: str) -> Location:
 
 def shipped() -> Location | None:
     """Return where the series lie that ship with the program."""
-    package = Path(__file__).resolve().parent.parent
+    package = Path(pseries.__file__).resolve().parent
     for folder in (package / FOLDER, package.parent.parent / FOLDER):  # a wheel; a checkout
         if folder.is_dir():
             return Location(folder, SHIPPED)
