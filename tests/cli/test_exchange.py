@@ -45,7 +45,7 @@ def source(bench: Bench, **files: bytes) -> Path:
 def test_every_command_of_the_family_is_there() -> None:
     from pseries.cli import exchange
 
-    assert {"init", "capture", "import", "export"} == set(main.FAMILIES["exchange"])
+    assert {"init", "capture", "import", "export"} == set(main.FAMILIES["exchange"].commands)
     assert exchange.register
 
 

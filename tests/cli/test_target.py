@@ -239,12 +239,32 @@ def test_without_git(here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_command_is_known_to_its_family():
-    listed = [command for commands in main.FAMILIES.values() for command in commands]
+    listed = [command for family in main.FAMILIES.values() for command in family.commands]
     assert _commands(main.program()) == set(listed)
     assert len(listed) == len(set(listed))
-    for commands in main.FAMILIES.values():
+    for _, commands in main.FAMILIES.values():
         for command in commands:
             assert _commands(main.program(["--debug", command, "--help"])) == set(commands)
+
+
+def test_help_lists_every_command_under_its_family(pseries: Run):
+    said = pseries("--help").out
+    titles = [family.title for family in main.FAMILIES.values()]
+    places = [said.index(f"\n{title}:\n") for title in titles]
+    assert places == sorted(places)
+    for family, begin, end in zip(main.FAMILIES.values(), places, [*places[1:], None], strict=True):
+        lines = said[begin:end].splitlines()[2:]
+        listed = [line.split()[0] for line in lines if line.startswith("  ")]
+        assert tuple(listed[: len(family.commands)]) == family.commands
+    assert "pseries apply SERIES SITE_PACKAGES" in said
+
+
+def test_an_interruption_at_the_start_is_no_traceback(tmp_path: Path):
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    path = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+    code = f"{path}; from pseries.__main__ import main; main()"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr) == (130, "pseries: interrupted before it had begun\n")
 
 
 def _commands(app: typer.Typer) -> set[str]:
