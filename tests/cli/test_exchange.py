@@ -152,7 +152,7 @@ def test_export_says_how_to_use_it(bench: Bench, whole: object, pseries: Run, fo
 
 
 def test_init_then_import(bench: Bench, pseries: Run) -> None:
-    said = pseries("init", "eng", "1.0", "--variant", "mine", "--offline")
+    said = pseries("init", "eng==1.0", "--variant", "mine", "--offline")
     assert said.code == 0
     assert said.out.splitlines()[0] == f"written: {bench.tmp}/series/eng-1.0-mine"
     folder = source(bench, a=bench.patch(dict(engine.FILES), CHANGED))

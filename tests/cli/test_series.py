@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -141,6 +142,10 @@ def test_lint(here: Bench, pseries: Run):
     assert said.code == 1
     assert "error: 0001-read.patch: the patch changed since it was locked" in said.out
     assert "'Soon' is none of Pending" in said.out
+    assert "author" not in said.out
+    first.write_bytes(re.sub(rb"From: .*", b"From: unknown <unknown@localhost>", data, count=1))
+    said = pseries("lint", "eng-1.0")
+    assert "warning: 0001-read.patch: its author is unknown" in said.out
     (here.series_dir / "eng-1.0/0003-orphan.patch").write_bytes(data)
     said = pseries("lint", "eng-1.0")
     assert (said.code, "0003-orphan.patch" in said.err) == (1, True)

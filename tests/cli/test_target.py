@@ -41,6 +41,8 @@ def test_the_ordinary_way(here: Bench, pseries: Run):
     assert said.out.startswith("eng-1.0: applied (6 files): eng 1.0 in ")
     said = pseries("status", here.site)
     assert (said.code, said.out.splitlines()[0]) == (0, "eng-1.0: clean (eng 1.0)")
+    assert pseries("status", here.site, "--expect", "series/eng-1.0").code == 0
+    assert pseries("status", here.site, "--expect", "eng-1.1").code == 1
     said = pseries("apply", "eng-1.0", here.site)
     assert (said.code, "already applied" in said.out) == (0, True)
     said = pseries("rollback", here.site)
@@ -98,6 +100,15 @@ def test_drift_is_exit_4_with_a_table(here: Bench, pseries: Run):
     assert "changed by hand  eng/core.py" in said.err
     assert "→" in said.err
     assert said.out == ""
+
+
+def test_another_environment_that_is_active_is_named(
+    here: Bench, pseries: Run, monkeypatch: pytest.MonkeyPatch
+):
+    for active, noted in ((sys.prefix, False), (str(here.tmp / "other"), True), ("", False)):
+        monkeypatch.setenv("VIRTUAL_ENV", active)
+        assert ("/other/bin/python" in pseries("status").err) == noted
+        assert "/other/bin/python" not in pseries("status", here.site).err
 
 
 def test_status_of_a_changed_tree_is_exit_4(here: Bench, pseries: Run):
@@ -158,6 +169,9 @@ def test_apply_finishes_what_was_interrupted(here: Bench, whole: Series, pseries
         (("rollback", "/nowhere/site-packages"), 1, "/nowhere/site-packages cannot be used"),
         (("rollback", "series/eng-1.0", "{site}"), 1, "series eng-1.0 is not applied to {site}"),
         (("rollback", "series/none", "{site}"), 1, "series series/none is not applied to {site}"),
+        (("apply", "eng-1.0", "{site}/eng"), 1, "the one that holds it: {site}\n"),
+        (("rollback", "{site}", "eng-1.0"), 2, "the series comes first"),
+        (("status", "{site}", "--expect", "eng-1.0"), 1, "series eng-1.0 is not applied to {site}"),
         (("status", "/nowhere"), 1, "cannot be used"),
         (("rollback", "{site}"), 1, "no series is applied"),
         (("rollback", "eng-1.0", "{site}"), 1, "is not applied"),

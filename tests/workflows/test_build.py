@@ -156,7 +156,24 @@ def test_all_wheels_of_the_release(release: Release) -> None:
 
 def test_built_twice_it_is_the_same(release: Release) -> None:
     first = release.wheels()[0].path.read_bytes()
-    assert release.wheels()[0].path.read_bytes() == first
+    (again,) = release.wheels()
+    assert again.path.read_bytes() == first
+    assert not again.replaced
+
+
+def test_another_wheel_of_the_same_version_is_not_replaced_silently(bench: Bench) -> None:
+    path = samples.make(sample(), bench.tmp)
+    before = dict(engine.FILES)
+    replaced = []
+    for text in (b"X = 1\n", b"X = 2\n"):
+        shutil.rmtree(bench.series_dir / "eng-1.0", ignore_errors=True)
+        series = bench.series({"0001-x.patch": bench.patch(before, {**before, "eng/x.py": text})})
+        built = build.build_wheels(series, bench.tmp / "dist", given=str(path), means=Means())
+        replaced += [each.replaced for each in built]
+    assert replaced == [False, True]
+    (bench.tmp / "dist" / "eng-1.0+t.1-py3-none-any.whl").write_bytes(b"no wheel")
+    (built,) = build.build_wheels(series, bench.tmp / "dist", given=str(path), means=Means())
+    assert not built.replaced
 
 
 def test_offline_it_takes_what_was_downloaded(release: Release) -> None:

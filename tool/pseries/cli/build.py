@@ -165,6 +165,11 @@ def _print_wheel(wheel: BuiltWheel) -> None:
     _note_skipped(wheel.skipped)
     for signature in wheel.dropped_signatures:
         render.note(f"{signature} was dropped: a signature does not survive a change of RECORD")
+    if wheel.replaced:
+        render.note(
+            "it replaces another wheel of that name, and pip takes equal versions for the same:"
+            " pip install --force-reinstall, or raise `label` in series.toml"
+        )
     if not wheel.pinned:
         render.note(
             f"{wheel.upstream} is not pinned by the manifest; its RECORD and the hashes of the"

@@ -41,7 +41,9 @@ def init(
     distribution: Annotated[
         str, typer.Argument(metavar="DISTRIBUTION", help="Name on the package index.")
     ],
-    version: Annotated[str, typer.Argument(metavar="VERSION", help="The release to change.")],
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="The release to change; or NAME==VERSION.")
+    ] = "",
     variant: Variant = "",
     git: Annotated[
         str, typer.Option("--git", metavar="URL", help="A repository with a tag of the release.")
@@ -74,6 +76,10 @@ def init(
 
     if git and path is not None:
         raise typer.BadParameter("--git and --from exclude each other")
+    if not version:
+        distribution, _, version = distribution.partition("==")
+    if not version:
+        raise typer.BadParameter(f"which release? init {distribution} VERSION")
     wanted = beginning.Wanted(distribution, version, _address(git), path, tag, root)
     with reaching(offline, index_url) as means:
         begun = beginning.begin(wanted, variant, catalog.locate(series_dir), means)

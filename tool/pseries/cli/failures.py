@@ -88,6 +88,14 @@ _FREE = "free space there"
 _FULL = re.compile("no space left|out of disk ?space|disk quota", re.IGNORECASE)
 
 
+def _about_absent(error: errors.DistributionNotFound) -> str:
+    """Name the folder above, where a package's own folder was given."""
+    for folder in map(Path, error.looked_in):
+        if (folder / "__init__.py").is_file():
+            return f"that is the folder of a package; the one that holds it: {folder.parent}"
+    return "give the site-packages folder that holds it"
+
+
 def _about_refused(error: errors.TargetRefused) -> str:
     """Say what to do about something in a target, by what it is."""
     if error.path.partition("/")[0] == ".pseries" and error.kind != "access":
@@ -152,7 +160,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     ),
     errors.LockedByOther: lambda _: "wait for it, or end it, then run this again",
     errors.PurgeRefused: lambda e: f"pseries status {_quoted(e.site)}",
-    errors.DistributionNotFound: lambda _: "give the site-packages folder that holds it",
+    errors.DistributionNotFound: _about_absent,
     errors.DistributionRefused: lambda _: "reinstall it with pip or uv",
     errors.EditableInstall: lambda _: "patch the checkout, or install a release",
     errors.WrongTree: lambda _: "give the folder that is imported, or mend PYTHONPATH",
@@ -162,7 +170,8 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.WrongRelease: lambda e: (
         f"series that fit {e.found}: {', '.join(e.fits)}"
         if e.fits
-        else f"no known series fits {e.distribution} {e.found}: see pseries list"
+        else f"no known series fits {e.found}: pseries rebase {_quoted(e.series)} --to {e.found}"
+        f" makes one, or pip install {e.distribution}=={e.wanted}"
     ),
     errors.UnknownRelocation: lambda e: f"pseries show {_quoted(e.series)}",
     errors.ForeignFile: lambda _: "a series changes files of its own distribution only",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
+
+from pseries.cli import render
 
 
 def _series_names(incomplete: str) -> list[str]:
@@ -97,8 +101,20 @@ def chosen_site(site: Path | None, python: Path | None, distribution: str | None
     named = named_site(site, python)
     if named is not None:
         return named
+    if python is None:
+        _note_environment()
     from pseries.site import interpreter
 
     if distribution is not None:
         return interpreter.locate(python, distribution)
     return interpreter.purelib(python)
+
+
+def _note_environment() -> None:
+    """Say so where an environment is activated that is not the one pseries runs in."""
+    active = os.environ.get("VIRTUAL_ENV", "")
+    if active and Path(active).resolve() != Path(sys.prefix).resolve():
+        render.note(
+            "this is about the environment that pseries runs in; the active one is another:"
+            f" --python {active}/bin/python"
+        )

@@ -115,7 +115,13 @@ def _print_aftermath(done: Applied | RolledBack) -> None:
 
 
 def status(
-    site_packages: SitePackages = None, python: Interpreter = None, json: Json = False
+    site_packages: SitePackages = None,
+    python: Interpreter = None,
+    expect: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--expect", metavar="SERIES", help="Exit 1 where this one is not applied."),
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Say what is applied, and whether every file is as written.
 
@@ -130,6 +136,8 @@ def status(
         render.as_json({"clean": found.clean, "site": found.site, "series": found.series})
     else:
         _print_status(found)
+    if expect is not None:
+        statuses.require(found, Path(expect).name)
     if not found.clean:
         raise typer.Exit(DRIFTED)
 
@@ -181,6 +189,8 @@ def rollback(
 
     if site_packages is None and python is None and series is not None and is_site(series):
         site_packages, series = Path(series), None  # `pseries rollback SITE_PACKAGES`
+    elif series is not None and is_site(series) and site_packages and not site_packages.is_dir():
+        raise typer.BadParameter("the series comes first: rollback SERIES SITE_PACKAGES")
     elif series is not None and "/" in series:
         series, site_packages = _by_path(Path(series), site_packages)
     site = chosen_site(site_packages, python, None)

@@ -73,12 +73,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The wheel that was written, the sha256 of the one it was made of, and all differences."""
+    """The wheel that was written, the sha256 of the one it was made of, and all differences.
+
+    ``replaced``: a wheel of that name was there, with other content.
+    """
 
     path: Path
     source_sha256: str
     differences: tuple[Difference, ...]
     dropped_signatures: tuple[str, ...]
+    replaced: bool = False
 
 
 class Wheel:
@@ -355,11 +359,22 @@ def repack(
     plan = _Plan(wheel, version, changes, sbom)
     target = folder / plan.filename
     folder.mkdir(parents=True, exist_ok=True)
+    earlier = _record_of(target)
     with whole_file(target) as out:
         found = write(wheel.file, wheel.directory, plan.parts, out, epoch=epoch, progress=progress)
         if sha256 is not None and found != sha256:
             raise ArtefactMismatch(wheel.filename, sha256, found, said_by)
-    return Report(target, found, tuple(plan.differences), tuple(plan.signatures))
+    replaced = earlier is not None and earlier != _record_of(target)
+    return Report(target, found, tuple(plan.differences), tuple(plan.signatures), replaced)
+
+
+def _record_of(path: Path) -> bytes | None:
+    """Return RECORD of a wheel, which says what every member is; ``None`` if there is no wheel."""
+    try:
+        with Wheel(path) as wheel:
+            return wheel.record
+    except (OSError, ArchiveRefused, WheelInvalid):
+        return None
 
 
 class _Plan:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 NOBODY = ("pseries <pseries@localhost>", "0 +0000")
 """Who makes our commits, and when: always the same, so that their ids are too."""
-_UNKNOWN = "unknown <unknown@localhost>"
+UNKNOWN = "unknown <unknown@localhost>"
+"""The author of a change that nobody has put a name to."""
 _NO_DATE = "0 +0000"
 _BLANKS = re.compile(r"\n{3,}")
 _SLUG = re.compile(r"[^a-z0-9]+")
@@ -149,7 +150,7 @@ def _ident(author: str) -> str:
         name, address = (address, "") if "@" not in address else ("", address)
     name = re.sub(r"[<>\n\0]", "", name).strip()
     address = re.sub(r"[<>\n\0\s]", "", address)
-    return f"{name or address} <{address}>" if name or address else _UNKNOWN
+    return f"{name or address} <{address}>" if name or address else UNKNOWN
 
 
 def _date(text: str) -> str:

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from pseries.workflows.series.means import Means
 
 SPLITS = ("file", "none")
-NOBODY = "unknown <unknown@localhost>"
 MOST_STRAYS = 5_000
 _LARGEST = 64 << 20
 _LARGEST_STRAY = 4 << 20
@@ -541,4 +540,4 @@ def _author(notes: list[str]) -> str:
             "nothing says who made the change, so the patches are by 'unknown': set git's"
             " user.name and user.email, and capture again"
         )
-        return NOBODY
+        return commits.UNKNOWN

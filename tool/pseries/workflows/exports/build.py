@@ -78,6 +78,7 @@ class BuiltWheel:
         differences: every member that is not upstream's.
         skipped: files of the series that a wheel does not carry.
         dropped_signatures: signatures of RECORD, which do not survive a change.
+        replaced: a wheel of that name was there, with other content.
     """
 
     path: Path
@@ -88,6 +89,7 @@ class BuiltWheel:
     differences: tuple[Difference, ...]
     skipped: tuple[Problem, ...]
     dropped_signatures: tuple[str, ...]
+    replaced: bool
 
 
 def source_date_epoch(environment: Mapping[str, str] | None = None) -> int:
@@ -211,6 +213,7 @@ class _Job:
             report.differences,
             images.skipped,
             report.dropped_signatures,
+            report.replaced,
         )
 
     def _told(self, what: str, total: int) -> Callable[[int], None]:

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.errors import ManifestMissing, ManifestStale, Problem
-from pseries.model import paths
+from pseries.model import commit, paths
 from pseries.model.diff import opinion, splice
 from pseries.model.diff import patch as patch_files
 from pseries.model.diff.lines import split_lines
@@ -117,6 +117,8 @@ def _about_header(patch: Patch) -> Iterator[Finding]:
     header = patch.header
     if not header.subject.strip():
         yield Finding(Severity.WARNING, patch.name, "there is no subject")
+    if header.author == commit.UNKNOWN:
+        yield Finding(Severity.WARNING, patch.name, "its author is unknown: From: NAME <MAIL>")
     if not header.body.strip():
         yield Finding(Severity.WARNING, patch.name, "the body does not say why")
     if header.raw and not header.raw.startswith(_ZERO_COMMIT):

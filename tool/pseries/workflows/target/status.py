@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from pseries.errors import RecoveryNeeded
+from pseries.errors import NotApplied, RecoveryNeeded
 from pseries.model import record
 from pseries.site import receipt as receipts
 from pseries.site import transaction
@@ -94,6 +94,13 @@ def status(tree: SiteTree) -> Status:
             for number, each in enumerate(applied)
         ),
     )
+
+
+def require(found: Status, series: str) -> None:
+    """Raise :class:`NotApplied` where a series is not among those that are applied."""
+    names = tuple(each.series for each in found.series)
+    if series not in names:
+        raise NotApplied(found.site, series, names)
 
 
 def require_finished(tree: SiteTree) -> None:
