@@ -123,6 +123,8 @@ def test_the_root_is_where_the_sdist_has_what_the_wheel_installs(
     offer(index, sdist)
     begun = begin()
     assert begun.root == root
+    guessed = any("paths are those of the wheel" in note for note in begun.notes)
+    assert guessed == (sdist is None)
     series = loaded(begun)
     assert series.locked().patches == ()
     assert series.spec.upstream.sources == ("sdist", "wheel")

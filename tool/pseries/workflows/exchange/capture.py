@@ -155,13 +155,13 @@ def capture(asked: Asked, location: Location | None, means: Means) -> Captured:
         installed = distributions.find(tree, asked.distribution)
         _refuse_applied(tree, installed)
         version = _public(installed, site)
-        upstream, store, release = init.released(
-            init.Wanted(installed.name, version, asked.git, root=asked.root), location, means
-        )
-        folder = init.folder_for(location, upstream, asked.variant)
-        with objects.scratch(store.git_dir) as borrowed:
+        wanted = init.Wanted(installed.name, version, asked.git, root=asked.root)
+        base = init.released(wanted, location, means)
+        folder = init.folder_for(location, base.upstream, asked.variant)
+        with objects.scratch(base.store.git_dir) as borrowed:
+            layout = Layout(base.upstream.root)
             comparison = _Comparison(
-                tree, installed, release, Layout(upstream.root), borrowed, binary=asked.binary
+                tree, installed, base.release, layout, borrowed, binary=asked.binary
             )
             comparison.run()
             if not comparison.after:
@@ -173,7 +173,7 @@ def capture(asked: Asked, location: Location | None, means: Means) -> Captured:
             folders.refuse_existing(folder)
             made = _patches(comparison, asked, installed)
     summary = f"changes found in an installed {installed.name} {installed.version}"
-    files = init.skeleton(upstream, summary=summary, name=folder.name, variant=asked.variant)
+    files = init.skeleton(base, summary=summary, name=folder.name, variant=asked.variant)
     files.update({each.name: data for each, data in made})
     files[series_model.ORDER_FILE] = "".join(f"{each.name}\n" for each, _ in made).encode()
     files[manifests.FILE] = init.locked(folder, files, location, means)
@@ -185,12 +185,12 @@ def capture(asked: Asked, location: Location | None, means: Means) -> Captured:
         folder="" if asked.dry_run else str(folder),
         distribution=installed.name,
         version=installed.version,
-        release=release.origin,
+        release=base.release.origin,
         compared=comparison.compared,
         patches=tuple(each for each, _ in made),
         left_out=tuple(comparison.left_out),
         verified=verified,
-        notes=tuple(comparison.notes),
+        notes=(*base.notes, *comparison.notes),
     )
 
 

@@ -208,13 +208,13 @@ def _new(asked: Asked, found: Sequence[Found], location: Location | None, means:
         raise ImportUnclear(_known(location), "", (), ())
     if not version:
         version = _version_that_fits(distribution, found, asked)
-    upstream, store, release = init.released(init.Wanted(distribution, version), location, means)
-    folder = init.folder_for(location, upstream, asked.variant)
+    base = init.released(init.Wanted(distribution, version), location, means)
+    folder = init.folder_for(location, base.upstream, asked.variant)
     folders.refuse_existing(folder)
     summary = f"patches imported from {', '.join(each.name for each in asked.sources)}"
-    files = init.skeleton(upstream, summary=summary[:200], name=folder.name)
+    files = init.skeleton(base, summary=summary[:200], name=folder.name)
     series = series_model.assemble(folder.name, str(folder), files)
-    return _Plan(folder, files, series, (), 0, store, release, new=True)
+    return _Plan(folder, files, series, (), 0, base.store, base.release, new=True)
 
 
 def _hinted(found: Sequence[Found], location: Location | None) -> str:

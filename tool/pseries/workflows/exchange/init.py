@@ -98,6 +98,25 @@ class Begun(NamedTuple):
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A release, and what was found out about it.
+
+    Attributes:
+        upstream: what a series says of it.
+        store: where it is.
+        release: the release there.
+        notes: what a person should know.
+        repository: what its metadata names, where that was not used; "" for none.
+    """
+
+    upstream: Upstream
+    store: Store
+    release: Release
+    notes: tuple[str, ...] = ()
+    repository: str = ""
+
+
 def begin(wanted: Wanted, variant: str, location: Location | None, means: Means) -> Begun:
     """Make the folder of a new series, locked and empty, and fetch its release.
 
@@ -114,22 +133,16 @@ def begin(wanted: Wanted, variant: str, location: Location | None, means: Means)
     """
     early = Upstream(distribution_name(wanted.distribution), version_text(wanted.version))
     folders.refuse_existing(folder_for(location, early, variant))
-    upstream, _, release, notes = _released(wanted, location, means)
+    base = released(wanted, location, means)
+    upstream, release = base.upstream, base.release
     folder = folder_for(location, upstream, variant)
-    files = skeleton(upstream, summary="", name=folder.name, notes=notes, variant=variant)
+    files = skeleton(base, summary="", name=folder.name, variant=variant)
     files[manifests.FILE] = locked(folder, files, location, means)
     folders.create(folder, files)
     return Begun(
         folder.name, str(folder), upstream.distribution, upstream.version, release.source,
-        release.origin, upstream.root, tuple(each for each in notes if not each.startswith("#")),
+        release.origin, upstream.root, base.notes,
     )  # fmt: skip
-
-
-def released(
-    wanted: Wanted, location: Location | None, means: Means
-) -> tuple[Upstream, Store, Release]:
-    """Find out what there is to say of a release, and fetch it into the store."""
-    return _released(wanted, location, means)[:3]
 
 
 def folder_for(location: Location | None, upstream: Upstream, variant: str) -> Path:
@@ -169,26 +182,25 @@ def locked(
 # --- finding out ------------------------------------------------------------------------------
 
 
-def _released(
-    wanted: Wanted, location: Location | None, means: Means
-) -> tuple[Upstream, Store, Release, list[str]]:
+def released(wanted: Wanted, location: Location | None, means: Means) -> Base:
+    """Find out what there is to say of a release, and fetch it into the store."""
     distribution = distribution_name(wanted.distribution)
     version = version_text(wanted.version)
     store = Store.open(distribution)
     notes: list[str] = []
     if wanted.path is not None:
-        return *_from_folder(wanted, store, version), notes
+        return Base(*_from_folder(wanted, store, version))
     settings = index_settings.configured(means.index_url or "")
     known = _like_another(distribution, version, location)
     if known is not None and not wanted.git and wanted.root is None and not wanted.tag:
-        return known, store, _fetch(known, store, settings, means), notes
+        return Base(known, store, _fetch(known, store, settings, means))
     upstream = Upstream(distribution, version, wanted.git, wanted.tag, wanted.root or "")
     stored = store.find(version)
     if stored is not None and not wanted.git and wanted.root is None:
         root = stored.recorded.root
         root = root or _root(store, stored, [], distribution)
         upstream = upstream._replace(root=root, sources=_sources(stored))
-        return upstream, store, _fetch(upstream, store, settings, means), notes
+        return Base(upstream, store, _fetch(upstream, store, settings, means))
     found = _Listing.of(upstream, settings, means, notes)
     if wanted.git:
         release, upstream = _from_git(upstream, store, settings, means)
@@ -201,7 +213,8 @@ def _released(
             release = _fetch(upstream, store, settings, means)
     elif not _has_folder(store, release, wanted.root):
         raise UpstreamInvalid("root", wanted.root, "the release has no such folder")
-    return upstream, store, release, notes
+    hint = "" if upstream.git else _repository(found.metadata)
+    return Base(upstream, store, release, tuple(notes), hint)
 
 
 def _fetch(upstream: Upstream, store: Store, settings: Settings, means: Means) -> Release:
@@ -308,8 +321,11 @@ def _from_index(
                 " with --git URL they are the repository's"
             )
     upstream = upstream._replace(sources=("sdist", "wheel"))
-    if address:
-        notes.append(f'# git = "{address}.git"')
+    if found.sdist is None and not address:
+        notes.append(
+            "paths are those of the wheel, and nothing says where they lie in the repository:"
+            " with --git URL or --root DIR they are the repository's"
+        )
     return _fetch(upstream, store, settings, means), upstream
 
 
@@ -472,29 +488,24 @@ For {distribution} {version}. What the patches are for, and on which hardware: s
 """
 
 
-def skeleton(
-    upstream: Upstream,
-    *,
-    summary: str,
-    name: str,
-    notes: Iterable[str] = (),
-    variant: str = "",
-) -> dict[str, bytes]:
+def skeleton(base: Base, *, summary: str, name: str, variant: str = "") -> dict[str, bytes]:
     """Return the files of a series without patches, all but the manifest.
 
     Args:
-        upstream: the release.
+        base: the release.
         summary: one line; something to replace if empty.
         name: of the series.
-        notes: lines for ``series.toml`` that begin with ``#``.
         variant: what the label begins with.
     """
     import json  # noqa: PLC0415 - JSON's strings are TOML's
 
+    upstream = base.upstream
     label = re.sub(r"[^A-Za-z0-9]+", ".", variant).strip(".") or "patched"
     lines = [f"git = {json.dumps(upstream.git)}\n"] if upstream.git else []
     lines += [f"tag = {json.dumps(upstream.tag)}\n"] if upstream.tag else []
-    lines += [f"{note}   # its metadata names it; not tried\n" for note in notes if note[:1] == "#"]
+    if base.repository:
+        hint = f"# git = {json.dumps(f'{base.repository}.git')}"
+        lines.append(f"{hint}   # its metadata names it; not tried\n")
     text = _TOML.format(
         summary=json.dumps(summary or f"local changes to {upstream.distribution}"),
         label=json.dumps(f"{label}.1"), bare=f"{label}.1", version=upstream.version,
