@@ -125,6 +125,22 @@ def test_a_file_is_named_from_the_folder_that_one_is_in(
     assert pseries("diff", "-z", "net.py").out == ""
 
 
+def test_what_leaves_edits_out_says_so(bench: Bench, work: Path, pseries: Run):
+    for words in (("lint",), ("export", "--as", "mbox", "-o", "../all.mbox")):
+        assert "edits" not in pseries(words[0], "eng-1.0", *words[1:]).err
+    (work / CORE).write_bytes((work / CORE).read_bytes() + b"# mine\n")
+    bench.series({}, name="eng-1.0-other")
+    note = f"edits that are in no patch are left out: {CORE}"
+    for words in (("lint",), ("export", "--as", "mbox", "-o", "../again.mbox")):
+        assert note in pseries(words[0], "eng-1.0", *words[1:]).err
+    assert note not in pseries("lint", "eng-1.0-other").err
+    said = pseries("build-sdist", "--offline")  # of the checkout, although there are two series
+    assert note in said.err
+    assert "several could be meant" not in said.err
+    pseries("refresh")
+    assert "edits" not in pseries("lint", "eng-1.0").err
+
+
 def test_questions(work: Path, pseries: Run):
     assert pseries("files", "-v").out == f"A eng/added.py\nM {CORE}\n"
     assert "+RETRIES = 5" in pseries("diff", "-P", "0002").out

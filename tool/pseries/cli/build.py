@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from pseries.cli import render
-from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir
+from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir, note_edits
 from pseries.cli.progress import reaching
 
 if TYPE_CHECKING:
@@ -152,11 +152,16 @@ def _series(name: str | None, series_dir: Path | None, given: str | None = None)
     from pseries.workflows.exports import build
     from pseries.workflows.rebase import choice
     from pseries.workflows.series import catalog
+    from pseries.workflows.verbs.stack import standing_in
 
     if given is not None:
         build.given_path(given)  # before it is taken for a file of some other release
     location = catalog.locate(series_dir)
-    return catalog.load(name or choice.only_series(location, given), location)
+    if name is None and given is None and (here := standing_in(Path.cwd())) is not None:
+        name = str(here[0])
+    loaded = catalog.load(name or choice.only_series(location, given), location)
+    note_edits(loaded)
+    return loaded
 
 
 def _print_wheel(wheel: BuiltWheel) -> None:

@@ -17,6 +17,7 @@ from pseries.cli.options import (
     SeriesDir,
     SeriesName,
     chosen_site,
+    note_edits,
 )
 
 if TYPE_CHECKING:
@@ -398,6 +399,7 @@ def export(
         raise typer.BadParameter(f"{form!r} is none of {', '.join(exporting.FORMS)}")
     location = catalog.locate(series_dir)
     loaded = catalog.load(series, location)
+    note_edits(loaded)
     with reaching(offline, index_url) as means:
         exported = exporting.export(loaded, form, output, means, location)
     if json:

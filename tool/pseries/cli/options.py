@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from pseries.cli import render
+
+if TYPE_CHECKING:
+    from pseries.model.series import Series
 
 
 def _series_names(incomplete: str) -> list[str]:
@@ -118,3 +121,13 @@ def _note_environment() -> None:
             "this is about the environment that pseries runs in; the active one is another:"
             f" --python {active}/bin/python"
         )
+
+
+def note_edits(series: Series) -> None:
+    """Say so where the current folder is a checkout of the series with edits in no patch."""
+    from pseries.workflows.verbs.stack import standing_in
+
+    here = standing_in(Path.cwd())
+    if here is not None and here[1] and here[0].resolve() == Path(series.folder).resolve():
+        render.note(f"edits that are in no patch are left out: {', '.join(here[1][:5])}")
+        render.note("  → pseries refresh")

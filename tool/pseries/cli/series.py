@@ -8,7 +8,7 @@ import typer
 
 from pseries.cli import progress, render
 from pseries.cli.failures import REFUSED, fetch_command
-from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir, SeriesName
+from pseries.cli.options import IndexUrl, Json, Offline, SeriesDir, SeriesName, note_edits
 
 if TYPE_CHECKING:
     from pseries.workflows.series.listing import Matrix, SeriesView
@@ -124,6 +124,7 @@ def lint(
     from pseries.workflows.series import release as releases
 
     loaded = catalog.load(series, catalog.locate(series_dir))
+    note_edits(loaded)
     pristine = releases.pristine_files(loaded)
     if pristine is None and not json:
         release = loaded.spec.upstream

@@ -28,6 +28,7 @@ from pseries.errors import (
     LaterConflicts,
     NotACheckout,
     Problem,
+    PseriesError,
     PushPending,
     StackEnd,
     StoreGone,
@@ -328,6 +329,23 @@ def opened(start: Path) -> Iterator[Work]:
         yield work
     finally:
         os.close(descriptor)
+
+
+def standing_in(start: Path) -> tuple[Path, tuple[str, ...]] | None:
+    """Return the series folder of the checkout that a folder lies in, and what is edited there.
+
+    Only a look: nothing is locked or mended. ``None`` where there is no checkout, or one of which
+    a verb would complain.
+    """
+    top = checkouts.find(start)
+    if top is None or checkouts.stranger(top, [top / ".git"], os.environ) is not None:
+        return None
+    try:
+        work = _loaded(Checkout(top))
+        dirt = work.checkout.dirt()
+    except PseriesError:
+        return None
+    return work.folder, (*dirt.changed, *dirt.unmerged)
 
 
 def _loaded(checkout: Checkout) -> Work:
