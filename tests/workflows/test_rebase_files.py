@@ -171,6 +171,30 @@ def test_the_same_rename_is_merged(project: Project) -> None:
     assert (outcome.verdict, outcome.fate) == (Verdict.MERGED, Fate.DROPPED)
 
 
+def test_a_rename_alone_stays_where_upstream_made_the_rest_of_the_change(project: Project) -> None:
+    edited = changed(OLD, "eng/core.py", READ)
+    mine = {path: data for path, data in edited.items() if path != "eng/core.py"}
+    mine["eng/kernel.py"] = edited["eng/core.py"]
+    outcome = only(rebased(project, OLD, mine, edited))
+    assert (outcome.verdict, outcome.fate) == (Verdict.PARTLY, Fate.KEPT)
+    assert outcome.files[0].evidence[-1] == "upstream still calls it eng/core.py"
+    assert files_of(project) == [("eng/core.py", "eng/kernel.py")]
+    kept = project.patched("eng-2.0", ["eng/core.py", "eng/kernel.py"])
+    assert kept == {"eng/kernel.py": edited["eng/core.py"]}
+
+
+@pytest.mark.parametrize("change", [False, True])
+def test_a_file_that_is_no_text_is_renamed(project: Project, change: bool) -> None:
+    old = {**OLD, "eng/data.bin": bytes(range(256)) * 9}
+    mine = {**OLD, "eng/blob.bin": old["eng/data.bin"]}
+    new = {**old, "eng/data.bin": old["eng/data.bin"] + b"more"} if change else old
+    outcome = only(rebased(project, old, mine, new))
+    assert (outcome.verdict, outcome.fate) == (Verdict.CLEAN, Fate.KEPT)
+    assert files_of(project) == [("eng/data.bin", "eng/blob.bin")]
+    kept = project.patched("eng-2.0", ["eng/data.bin", "eng/blob.bin"])
+    assert kept == {"eng/blob.bin": new["eng/data.bin"]}
+
+
 def test_modes_are_carried_and_recognised(project: Project, tmp_path: Path) -> None:
     project.release("1.0", {**OLD, "eng/run": b"#!/bin/sh\n"})
     head = b"diff --git a/eng/run b/eng/run\nold mode 100644\nnew mode 100755\n"

@@ -599,11 +599,11 @@ def _first_new_line(hunk: Hunk) -> int:
 def _opaque(change: _Change) -> FileVerdict:
     """Judge a file that is no text: whole contents count, nothing is merged."""
     base, ours, theirs = (_bytes(side) for side in change.sides)
+    if base == ours:  # nor has the patch to change them: it may rename the file
+        return FileVerdict(change.path, change.target, Verdict.CLEAN, theirs)
     if ours == theirs:
         what = "upstream's file holds the same bytes"
         return FileVerdict(change.path, change.target, Verdict.MERGED, ours, evidence=(what,))
-    if base == ours:
-        return FileVerdict(change.path, change.target, Verdict.CLEAN, theirs)
     if base == theirs:
         return FileVerdict(change.path, change.target, Verdict.CLEAN, ours)
     what = "the file is no text and upstream changed it too"
@@ -619,9 +619,17 @@ def _merged_mode(change: _Change) -> int | None:
 
 
 def _with_rename(change: _Change, found: FileVerdict) -> FileVerdict:
-    """Recognise a rename that upstream made too."""
-    if change.section.kind is not Kind.RENAME or change.source != change.target:
+    """Recognise a rename that upstream made too, and one that it did not make."""
+    if change.section.kind is not Kind.RENAME:
         return found
+    if change.source is not None and change.source != change.target:
+        if found.verdict is not Verdict.MERGED:
+            return found
+        what = f"upstream still calls it {paths.display(change.source)}"
+        return replace(
+            found, verdict=Verdict.PARTLY, data=_bytes(change.ours),
+            evidence=(*found.evidence, what),
+        )  # fmt: skip
     what = f"upstream renamed it to {paths.display(change.target)} too"
     merged = found.data == _bytes(change.ours)
     return replace(
