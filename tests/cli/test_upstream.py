@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.support import archives, engine
 
+from pseries.site.distribution import site_of
 from pseries.upstream import imports
 from pseries.upstream.store import Store
 
@@ -53,6 +54,27 @@ def test_list_says_what_there_is_instead(bench: Bench, pseries: Run):
     said = pseries("upstream", "list", "enq")
     assert (said.code, said.out) == (0, "")
     assert "the store has no enq, but: eng" in said.err
+
+
+def test_an_environment_stands_for_its_site_packages(
+    bench: Bench, whole: Series, pseries: Run, monkeypatch: pytest.MonkeyPatch
+):
+    """All of an environment was once taken for a checkout, and a rebase found each file moved."""
+    monkeypatch.chdir(bench.tmp)
+    site = engine.install(bench.tmp / "env/lib/python3.11/site-packages", version="3.0")
+    assert pseries("upstream", "add", "eng", "3.0", "env").code == 0
+    found = Store.open("eng").find("3.0")
+    assert found is not None
+    assert found.origin == str(site)
+    assert pseries("upstream", "remove", "eng", "3.0").code == 0
+    said = pseries("rebase", "eng-1.0", "--to", "3.0", "--onto-path", "env", "--offline")
+    assert said.code == 0, said.err
+    assert "moved" not in said.out
+    assert Store.open("eng").find("3.0") == found
+    words = ("init", "eng", "3.0", "--from", "env", "--variant", "new", "--offline", "--json")
+    assert json.loads(pseries(*words).out)["root"] == ""
+    (bench.tmp / "env/.git").mkdir()  # a checkout, at whose top there is an environment
+    assert site_of(bench.tmp / "env") == bench.tmp / "env"
 
 
 def test_a_folder_takes_the_place_of_a_release_only_if_that_is_said(

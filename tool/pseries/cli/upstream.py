@@ -101,7 +101,10 @@ def add(
     distribution: Distribution,
     version: Version,
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A checkout, or a site-packages folder.")
+        Path,
+        typer.Argument(
+            metavar="PATH", help="A checkout, or a site-packages folder or its environment."
+        ),
     ],
     root: Root = "",
     accept_changed: Annotated[
@@ -115,10 +118,12 @@ def add(
     json: Json = False,
 ) -> None:
     """Add a release from a folder, for a fork that is not public."""
+    from pseries.site.distribution import site_of
     from pseries.upstream import imports
     from pseries.upstream.store import Store
 
     store = Store.open(distribution)
+    path = site_of(path)
     with store.lock(_waiting):
         release = imports.add_folder(
             store, version, path, root, accept_changed=accept_changed, replace=replace

@@ -78,10 +78,12 @@ class Distribution(NamedTuple):
 
 
 def site_of(given: Path) -> Path:
-    """Return the site-packages folder that a path means: itself, or the one of an environment."""
-    if not any((given / name).is_dir() for name in ("lib", "lib64")) or any(
-        given.glob("*.dist-info")
-    ):
+    """Return the site-packages folder that a path means: itself, or the one of an environment.
+
+    A checkout is itself, too, although somebody made an environment at its top.
+    """
+    environment = any((given / name).is_dir() for name in ("lib", "lib64"))
+    if not environment or (given / ".git").exists() or any(given.glob("*.dist-info")):
         return given
     inside = {found.resolve() for found in given.glob("lib*/python3*/site-packages")}
     return inside.pop() if len(inside) == 1 else given

@@ -27,6 +27,7 @@ from pseries.model import manifest as manifests
 from pseries.model import series as series_model
 from pseries.model import spec as specs
 from pseries.model.spec import SOURCES, Upstream
+from pseries.site.distribution import site_of
 from pseries.upstream import fetch as fetching
 from pseries.upstream import imports
 from pseries.upstream import settings as index_settings
@@ -388,7 +389,7 @@ def _close(version: str, tags: Collection[str]) -> tuple[str, ...]:
 
 
 def _from_folder(wanted: Wanted, store: Store, version: str) -> tuple[Upstream, Store, Release]:
-    folder = imports.existing_folder(Path(wanted.path or ""))
+    folder = site_of(imports.existing_folder(Path(wanted.path or "")))
     root = wanted.root
     with store.lock():
         if root is None:

@@ -357,9 +357,10 @@ def _fetched(series: Series, means: Means) -> tuple[Store, Release]:
 
 
 def _add(store: Store, version: str, folder: Path, root: str) -> None:
-    from pseries.upstream import imports  # noqa: PLC0415 - only for what is on no index
+    from pseries.site.distribution import site_of  # noqa: PLC0415 - only for what is on no index
+    from pseries.upstream import imports  # noqa: PLC0415
 
-    folder = imports.existing_folder(folder)
+    folder = site_of(imports.existing_folder(folder))
     with store.lock():
         imports.add_folder(store, version, folder, root)
 
