@@ -61,3 +61,20 @@ def test_hunks_are_put_where_all_their_lines_stand():
     at_its_line = hunk(4, 4, b" a\n", b"+x\n")
     assert starts(twice, at_its_line, recorded=True) == [(4, 4)]
     assert starts(twice, at_its_line, recorded=False) == (1, 2)
+
+
+def test_hunks_are_put_in_their_order_or_nowhere():
+    first, second = hunk(1, 1, b" a\n", b"+x\n"), hunk(2, 3, b" b\n", b"-c\n")
+    for recorded in (True, False):
+        assert starts([b"a\n", b"b\n", b"c\n"], first, second, recorded=recorded) == [
+            (1, 1),
+            (2, 3),
+        ]
+        assert starts([b"b\n", b"c\n", b"a\n"], first, second, recorded=recorded) == (2, 1)
+        overlap = hunk(1, 1, b" a\n", b" b\n", b"+x\n")
+        assert starts([b"a\n", b"b\n", b"c\n"], overlap, second, recorded=recorded) == (2, 1)
+
+
+def test_an_empty_file_has_one_place():
+    for recorded in (True, False):
+        assert starts([], hunk(0, 1, b"+x\n"), recorded=recorded) == [(0, 1)]

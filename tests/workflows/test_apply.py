@@ -388,6 +388,37 @@ def test_accepted_drift_never_guesses_the_place(bench: Bench):
         assert engine.snapshot(site) == before
 
 
+def test_accepted_drift_leaves_an_empty_file_no_doubt(bench: Bench):
+    files = {**engine.FILES, "eng/empty.py": b""}
+    engine.add_release(files, bench.tmp / "second", version="2.0")
+    edited = engine.MODULE.replace(b"handle.read()", b"handle.read(99)")
+    after = {**files, "eng/empty.py": b"X = 1\n", "eng/core.py": edited}
+    series = bench.series({"1.patch": bench.patch(files, after)}, name="eng-2.0", version="2.0")
+    site = engine.install(bench.tmp / "drifted", files, "2.0")
+    (site / "eng/core.py").write_bytes(b"import os\n" + engine.MODULE)
+    assert applying.apply(series, site, accept_drift=True).action is Action.APPLIED
+    assert (site / "eng/empty.py").read_bytes() == b"X = 1\n"
+
+
+def test_what_keeps_drift_from_being_accepted_is_said_once(bench: Bench):
+    lines = [b"V%d = %d\n" % (number, number) for number in range(60)]
+    files = {**engine.FILES, "eng/many.py": b"".join(lines)}
+    engine.add_release(files, bench.tmp / "second", version="2.0")
+    after = {path: data for path, data in files.items() if path != "eng/old.py"}
+    for number in (b"10", b"40"):
+        after["eng/many.py"] = after["eng/many.py"].replace(b"= %s\n" % number, b"= 0\n")
+    series = bench.series({"1.patch": bench.patch(files, after)}, name="eng-2.0", version="2.0")
+    site = engine.install(bench.tmp / "drifted", files, "2.0")
+    (site / "eng/many.py").write_bytes(b"".join(lines[30:] + lines[:30]))
+    (site / "eng/old.py").write_bytes(b"GONE = False\n")
+    with pytest.raises(errors.DoesNotApply) as caught:
+        applying.apply(series, site, accept_drift=True)
+    assert [problem.what for problem in caught.value.problems] == [
+        "the lines of hunk 2 stand above the end of the hunk before it",
+        "the lines of hunk 1 stand in no place",
+    ]
+
+
 # --- stacks -------------------------------------------------------------------------------------
 
 

@@ -100,7 +100,10 @@ def occurrences(source: Sequence[bytes], wanted: Sequence[bytes]) -> tuple[int, 
 
 
 class Unplaced(NamedTuple):
-    """A hunk whose lines stand nowhere in a file, or in several places; ``number`` is from 1."""
+    """A hunk that has no place in a file; ``number`` is from 1.
+
+    Its lines stand nowhere, in several ``places``, or in one that is not below the hunk before it.
+    """
 
     number: int
     places: int
@@ -117,8 +120,11 @@ def placed(
         recorded: where they stand at the recorded line, other places do not count.
     """
     found: list[Hunk] = []
-    shift = 0
+    shift = done = 0
     for number, hunk in enumerate(hunks, 1):
+        if not (source or hunk.before):  # what an empty file is filled with
+            found.append(hunk)
+            continue
         places = occurrences(source, split_lines(hunk.before))
         if recorded and hunk.old_start in places:
             start = hunk.old_start
@@ -126,6 +132,9 @@ def placed(
             start = places[0]
         else:
             return Unplaced(number, len(places))
+        if start <= done:
+            return Unplaced(number, 1)
+        done = start + hunk.old_count - 1
         new = start + shift - (hunk.new_count == 0)  # no line: the one before it is named
         found.append(replace(hunk, old_start=start, new_start=new))
         shift += hunk.new_count - hunk.old_count

@@ -25,6 +25,7 @@ from pseries.model import manifest as manifests
 from pseries.model import paths, symbols
 from pseries.model.diff import patch as patch_files
 from pseries.model.diff import splice
+from pseries.model.diff.heading import Kind
 from pseries.model.diff.lines import split_lines
 from pseries.model.layout import Layout, Placement
 
@@ -289,16 +290,14 @@ def drifted_images(
         for file in patch.files
     }
     problems: list[Problem] = []
-    moved: list[Patch] = []
     state = dict(files)
     for patch in fitted.patches:
-        sections = tuple(_moved(section, state, patch.name, problems) for section in patch.sections)
-        placed = replace(patch, sections=sections)
-        after = splice.apply_patch(state, placed, problems)
+        moved = (_moved(section, state, patch.name, problems) for section in patch.sections)
+        sections = tuple(section for section in moved if section is not None)
+        after = splice.apply_patch(state, replace(patch, sections=sections), problems)
         for section in sections:
             recorded = symbols_of.get((patch.name, section.path), [])
             _same_symbols(section, state, after, recorded, patch.name, problems)
-        moved.append(placed)
         state = after
     if problems:
         raise DoesNotApply(series.name, f"this tree ({release_name(series)})", tuple(problems))
@@ -315,17 +314,24 @@ def drifted_images(
     return PostImages(changed, fitted.skipped)
 
 
-def _moved(section: Section, files: Files, name: str, problems: list[Problem]) -> Section:
-    """Return the section with each hunk at the one place where its lines stand."""
+def _moved(section: Section, files: Files, name: str, problems: list[Problem]) -> Section | None:
+    """Return the section with each hunk at the one place where its lines stand.
+
+    Where one has none the file stays as it is: without hunks, ``None`` for a deletion.
+    """
     if section.old is None or section.old not in files:
         return section
     source = split_lines(files[section.old][1])
     hunks = splice.placed(source, section.hunks, recorded=True)
     if isinstance(hunks, splice.Unplaced):
         found = f"in {hunks.places} places" if hunks.places else "in no place"
+        if hunks.places == 1:
+            found = "above the end of the hunk before it"
         line = section.hunks[hunks.number - 1].line
         where = f"{name}:{line} {paths.display(section.path)}"
         problems.append(Problem(where, f"the lines of hunk {hunks.number} stand {found}"))
+        if section.kind is Kind.DELETE:
+            return None
         hunks = []
     return replace(section, hunks=tuple(hunks))
 
