@@ -97,6 +97,36 @@ def test_a_function_that_was_broken_before_is_no_news():
     assert said(before, before.replace("y = 2", "nonlocal y")) == []  # nor is a second one
 
 
+NESTED = """def outer():
+    x = 0
+
+    y = 1
+
+    def inner():
+        nonlocal x
+        x = 2
+
+    z = inner
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new"),
+    [
+        (NESTED, "def outer", "class outer"),
+        (NESTED, "    y = 1", "class New:\n    y = 1\n    z = 2"),
+        ("class A:\n    y = 1\n\n\n" + NESTED, "\n\ndef outer():\n", ""),
+        ("def one():\n    pass\n\n\nx = 1\ny = 2\n", "y = 2", "global one"),
+        ("# a\r# b\r# c\r# d\r# e\ndef f(a, b):\n    pass\n\n\nx = 1\n", "(a, b)", "(a, a)"),
+    ],
+)
+def test_what_a_change_breaks_further_away_is_found(before: str, old: str, new: str):
+    assert faults.compile_error(before.encode()) is None
+    after = before.replace(old, new)
+    assert faults.compile_error(after.encode()) is not None
+    assert faults.not_compiling("eng/m.py", before.encode(), after.encode()) is not None
+
+
 def test_text_that_a_change_lets_out_of_its_quotes_is_compiled():
     before = 'x = """\n\n\n\ndef one():\n    nonlocal x\n\'\'\'\n"""\ny = """ \'\'\' # """\n'
     assert said(before, before.replace('"""', "0", 1)) == [

@@ -37,8 +37,8 @@ _NAMING = (
     ast.ExceptHandler, ast.MatchAs, ast.MatchStar,
 )  # fmt: skip
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_FAR = (b'"""', b"'''", b"__future__")
-"""What has a say in lines further down: quotes make text of them, or code."""
+_FAR = (b'"""', b"'''", b"__future__", b"global ")
+"""What has a say in lines further away: quotes make text of them, or code."""
 
 
 class Resolver(Protocol):
@@ -121,10 +121,18 @@ def _changed(tree: ast.Module, before: bytes, after: bytes) -> ast.Module:
     old, new = split_lines(before), split_lines(after)
     head, tail = align.common_ends(old, new)
     touched = b"".join((*old[head : len(old) - tail], *new[head : len(new) - tail]))
-    if any(each in touched for each in _FAR):
+    if any(each in touched for each in _FAR) or _hangs_together(after):
         return tree
     lines = range(head, len(new) - tail + 2)  # from 1, and a line more at either side
     return ast.Module(_statements_at(tree.body, lines), tree.type_ignores)
+
+
+def _hangs_together(data: bytes) -> bool:
+    """Say whether a file cannot be looked at in parts.
+
+    A function with ``nonlocal`` depends on what is around it; and Python ends a line at CR, too.
+    """
+    return b"nonlocal" in data or data.count(b"\r") != data.count(b"\r\n")
 
 
 def _statements_at(body: Sequence[ast.stmt], lines: range) -> list[ast.stmt]:
