@@ -348,6 +348,27 @@ def test_the_ordinary_place_comes_first(bench: Bench):
     assert applying.apply(series, site).relocate is None
 
 
+@pytest.mark.parametrize("relocate", ["ppu", None])
+def test_a_series_is_not_applied_to_the_other_folder_as_well(bench: Bench, relocate: str | None):
+    """The second receipt took the place of the first: what that changed could not be taken back."""
+    after = {path: data for path, data in engine.FILES.items() if path != "eng/nvidia/ops.py"}
+    patch = bench.patch(dict(engine.FILES), after)
+    series = bench.series({"1.patch": patch}, rest=RELOCATE)
+    site = engine.install(bench.tmp / "both", {**engine.FILES, **relocated(dict(engine.FILES))})
+    before = engine.snapshot(site)
+    applying.apply(series, site)
+    once = engine.snapshot(site)
+    if relocate is None:
+        assert applying.apply(series, site).action is Action.ALREADY
+    else:
+        with pytest.raises(errors.OtherRelocation, match="applied without a relocation, so not by"):
+            applying.apply(series, site, relocate=relocate)
+    assert engine.snapshot(site) == once
+    rolling.rollback(site, None)
+    rolling.purge(site)
+    assert engine.snapshot(site).keys() == before.keys()
+
+
 def test_a_relocation_that_does_not_exist(bench: Bench):
     with pytest.raises(errors.UnknownRelocation):
         applying.apply(ops_series(bench), bench.site, relocate="npu")

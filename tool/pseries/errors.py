@@ -526,6 +526,18 @@ class OtherDigest(Refused):
         )
 
 
+class OtherRelocation(Refused):
+    """A series is applied already, but to another folder; "" stands for no relocation."""
+
+    series: str
+    applied: str
+    wanted: str
+
+    def __str__(self) -> str:
+        how = f"relocated by {self.applied}" if self.applied else "without a relocation"
+        return f"series {self.series} is applied {how}, so not by {self.wanted} as well"
+
+
 class Drift(Drifted):
     """Files of a target are neither what a series starts from nor what it ends with.
 

@@ -178,6 +178,7 @@ HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.Overlap: lambda e: f'if it is made on top of it: after = ["{e.other}"] in series.toml',
     errors.MissingBeneath: lambda e: f"pseries apply {_quoted(e.missing[0])}",
     errors.OtherDigest: lambda e: f"pseries rollback {_quoted(e.series)}, then apply this one",
+    errors.OtherRelocation: lambda e: f"take it off first: pseries rollback {_quoted(e.series)}",
     errors.Drift: lambda _: (
         "reinstall the package; or, if every hunk still fits exactly, apply --accept-drift"
     ),

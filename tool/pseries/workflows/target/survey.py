@@ -9,6 +9,7 @@ from pseries.errors import (
     ForeignFile,
     MissingBeneath,
     OtherDigest,
+    OtherRelocation,
     Overlap,
     Problem,
     SeriesInvalid,
@@ -99,14 +100,20 @@ class Target(NamedTuple):
 
     def receipt_of(self, series: str) -> Receipt | None:
         """Return the receipt of a series, ``None`` if it was not applied to this distribution."""
-        return next((each for each in self.stack() if each.series == series), None)
+        return _receipt(self.state, self.distribution.name, series)
 
     def stack(self) -> tuple[Receipt, ...]:
         """Return the receipts of this distribution, the first applied first."""
-        mine = naming.normalized(self.distribution.name)
-        return tuple(
-            each for each in self.state.applied if naming.normalized(each.distribution) == mine
-        )
+        return _stack(self.state, self.distribution.name)
+
+
+def _stack(state: State, distribution: str) -> tuple[Receipt, ...]:
+    mine = naming.normalized(distribution)
+    return tuple(each for each in state.applied if naming.normalized(each.distribution) == mine)
+
+
+def _receipt(state: State, distribution: str, series: str) -> Receipt | None:
+    return next((each for each in _stack(state, distribution) if each.series == series), None)
 
 
 def survey(
@@ -124,7 +131,8 @@ def survey(
     Raises:
         WrongRelease: another version is installed.
         ForeignFile: a file belongs to another distribution as well.
-        Overlap, MissingBeneath, OtherDigest: it does not go with what is applied already.
+        Overlap, MissingBeneath, OtherDigest, OtherRelocation: it does not go with what is applied
+            already.
         And what finding the distribution, choosing its layout and fitting the series raise.
     """
     manifest = series.locked()
@@ -142,7 +150,8 @@ def survey(
             series.name, wanted.distribution, wanted.version, installed.version, fits
         )
     packages = _packages(installed)
-    layout = patching.layout_for(series, relocate, lambda path: tree.status(path) is not None)
+    live, void = status.live(tree)
+    layout = _layout(series, relocate, tree, _receipt(live, installed.name, series.name))
     fitted = patching.fit(series, layout, packages)
     places = {
         canonical: installed_path
@@ -162,7 +171,6 @@ def survey(
     files = tuple(
         _surveyed(change, found.get(change.path), installed, places[change.path]) for change in net
     )
-    live, void = status.live(tree)
     listed = tree.read(installed.record_path)
     target = Target(
         distribution=installed,
@@ -178,6 +186,19 @@ def survey(
     )
     _check_stack(series, target)
     return target
+
+
+def _layout(series: Series, relocate: str | None, tree: SiteTree, own: Receipt | None) -> Layout:
+    """Return the layout that a series is applied by, else the one that is asked for or fits.
+
+    What a series was applied to is not what it was: a file that it deleted may be in the other
+    folder still. And to apply it there as well would cost the receipt of the first time.
+    """
+    if own is None:
+        return patching.layout_for(series, relocate, lambda path: tree.status(path) is not None)
+    if relocate not in (None, own.relocate):
+        raise OtherRelocation(series.name, own.relocate or "", relocate)
+    return patching.layout_for(series, own.relocate, lambda _: True)
 
 
 def unchanged(tree: SiteTree, target: Target) -> bool:
