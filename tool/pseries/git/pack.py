@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
-"""Who and when, the same everywhere: the same files must give the same commit."""
 _KINDS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
 _MOST_STORED = 0xFFFF
 """Bytes of a stored block of deflate (RFC 1951)."""
