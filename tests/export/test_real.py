@@ -34,6 +34,7 @@ import re, sys
 from pathlib import Path
 from pseries.workflows.exports import build
 from pseries.workflows.series import catalog
+from pseries.workflows.series.means import Means
 series = catalog.load(sys.argv[1], catalog.locate(Path(sys.argv[2])))
 (built,) = build.build_wheels(series, Path(sys.argv[4]), given=sys.argv[3], means=Means())
 # Not getrusage: its maximum goes through exec, so it would be that of the process that ran us.
