@@ -141,14 +141,17 @@ def march(
     standing = Standing(_on_top(route.new_beneath, ground))
     store.prepare(expected(base.patches, base.states, ground, standing))
     steps: list[Step] = []
+    left_out: list[Patch] = []
     for number, patch in enumerate(base.patches):
         sides = base.states[number], base.states[number + 1]
         carried = carry(patch, sides, ground, standing, rules)
         files = _named(patch, carried.files, symbols)
-        carried = replace(carried, files=_beside(files, base.patches, steps))
-        walker = _Walker(route, ground, standing, patch, base.kept[number], carried, records)
+        carried = replace(carried, files=_beside(files, left_out))
+        whole = route.series.patches[number]
+        walker = _Walker(route, ground, standing, patch, whole, base.kept[number], carried, records)
         steps.append(walker.step(rulings.get(patch.name)))
         standing = steps[-1].standing
+        left_out += [patch] if steps[-1].outcome.fate is Fate.SKIPPED else []
         if steps[-1].halt is not None:
             break
     return (*steps, *(_untried(patch, standing) for patch in base.patches[len(steps) :]))
@@ -270,23 +273,18 @@ def _named(
     return tuple(named)
 
 
-def _beside(
-    files: Sequence[FileVerdict], patches: Sequence[Patch], steps: Sequence[Step]
-) -> tuple[FileVerdict, ...]:
+def _beside(files: Sequence[FileVerdict], left_out: Sequence[Patch]) -> tuple[FileVerdict, ...]:
     """Name, where a file stops, the earlier patches on it that were left out."""
-    left_out = [
-        patch
-        for patch, step in zip(patches, steps, strict=False)
-        if step.outcome.fate is Fate.SKIPPED
-    ]
 
     def named(file: FileVerdict) -> FileVerdict:
+        if not file.verdict.stops:
+            return file
         why = (
             f"{patch.name}, which is left out, changes it too"
             for patch in left_out
             if file.path in patch.paths
         )
-        return replace(file, evidence=(*why, *file.evidence)) if file.verdict.stops else file
+        return replace(file, evidence=(*why, *file.evidence))
 
     return tuple(map(named, files))
 
@@ -296,12 +294,16 @@ def _beside(
 
 @dataclass(frozen=True)
 class _Walker:
-    """What is needed to take one step."""
+    """What is needed to take one step.
+
+    ``patch`` is the ``whole`` one without ``kept``, which no release at hand can show.
+    """
 
     route: Route
     ground: Ground
     standing: Standing
     patch: Patch
+    whole: Patch
     kept: tuple[Section, ...]
     carried: Carried
     records: Path
@@ -358,11 +360,10 @@ class _Walker:
         after = {path: file for path, file in changed.items() if file is not None}
         sections = _sections(self.patch)
         origins = {each.new_path: sections[each.path].path for each in self.carried.files}
-        full = next(each for each in self.route.series.patches if each.name == self.patch.name)
         return Step(
             self._outcome(Fate.KEPT, resolver),
             standing,
-            Grown(full, before, after, origins, self.kept),
+            Grown(self.whole, before, after, origins, self.kept),
             self._learnt(changed) if resolver is Resolver.PERSON else (),
         )
 
