@@ -287,7 +287,7 @@ def test_a_tree_with_a_series_applied(site: Path, tmp_path: Path) -> None:
     shutil.rmtree(site)
     engine.install(site, files)
     apply.apply(catalog.load(found.series, catalog.Location(tmp_path / "series", "")), site)
-    with pytest.raises(CaptureRefused, match=r"series eng-1\.0 is applied there"):
+    with pytest.raises(CaptureRefused, match=r"eng-1\.0: is applied there"):
         run(site, variant="more")
 
 

@@ -200,8 +200,9 @@ def _refuse_applied(tree: SiteTree, installed: Distribution) -> None:
     for receipt in live.applied:
         if naming.normalized(receipt.distribution) == name:
             what = (
-                f"series {receipt.series} is applied there: check it out and edit it, or take it"
-                " off first"
+                "is applied there, and an edit of it is a change of it: pseries checkout"
+                f" {receipt.series} WORK; copy the files that pseries status calls changed to their"
+                " places in WORK; there: pseries refresh"
             )
             raise CaptureRefused(installed.name, str(tree.root), (Problem(receipt.series, what),))
 
