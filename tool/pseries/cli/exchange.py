@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -283,20 +284,20 @@ def import_(
         raise typer.BadParameter("--first and --after exclude each other")
     below: str | None = None if first else after
     here = find(Path.cwd()) is not None and not (into or release or variant)
-    if here:
-        for each in source:
-            sources.is_folder(each)  # before what the checkout lacks for an import
-        with stack.opened(Path.cwd()) as work:
+    with contextlib.ExitStack() as held:  # no other verb comes between place, import and checkout
+        if here:
+            for each in source:
+                sources.is_folder(each)  # before what the checkout lacks for an import
+            work = held.enter_context(stack.opened(Path.cwd()))
             into, top = checkout.place_for_import(work)
-        below = below if first or after else top
-    asked = importing.Asked(
-        tuple(source), between, into, release, variant, below, strip,
-        tuple(exclude or ()), accept_offset, dry_run,
-    )  # fmt: skip
-    with reaching(offline, index_url) as means:
-        report = importing.start(asked, catalog.locate(series_dir), means)
-    if here and report.folder:
-        with stack.opened(Path.cwd()) as work:
+            below = below if first or after else top
+        asked = importing.Asked(
+            tuple(source), between, into, release, variant, below, strip,
+            tuple(exclude or ()), accept_offset, dry_run,
+        )  # fmt: skip
+        with reaching(offline, index_url) as means:
+            report = importing.start(asked, catalog.locate(series_dir), means)
+        if here and report.folder:
             checkout.follow_folder(work)
     if json:
         render.as_json(_document(report))
