@@ -133,9 +133,9 @@ def test_it_reports_all_mistakes_at_once():
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (b"x = " + b"[" * 3000, "nested too deeply"),
-        (b"a." * 20_000 + b"a = 1", "series.toml:1: more than 100 dots in a line"),
-        (b"#" * 300_000, "larger than 256 KiB"),
+        (b"x = " + b"[" * 3000, "nested"),  # tomllib runs out of stack, tomli counts
+        (b"a." * 20_000 + b"a = 1", "series.toml:1: more than 50 dots in a line"),
+        (b"#" * 300_000, "larger than 128 KiB"),
         (b'summary = "a\\nb"', "summary: 'a\\nb' is not one line of plain text"),
         (b'summary = "a\\u202eb"', "is not one line of plain text"),
     ],
@@ -149,7 +149,7 @@ def test_what_is_hostile_is_refused_at_once(data: bytes, what: str):
 
 
 def test_the_most_dots_in_the_most_lines_are_read_in_time():
-    lines = (b"k%d." % n + b"a." * 98 + b"a = 1\n" for n in range(1200))
+    lines = (b"k%d." % n + b"a." * 48 + b"a = 1\n" for n in range(1200))
     begun = time.monotonic()
     read(b"".join(lines))
     assert time.monotonic() - begun < 5

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 FILE = "series.toml"
 SCHEMA = 1
 SOURCES = ("git", "sdist", "wheel")
-MOST_BYTES = 256 << 10
-_MOST_DOTS = 100
+MOST_BYTES = 128 << 10
+_MOST_DOTS = 50
 """In one line: readers of TOML take time that grows with the square of a key's parts."""
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")  # PEP 508, bounded
