@@ -152,7 +152,7 @@ def test_the_most_dots_in_the_most_lines_are_read_in_time():
     lines = (b"k%d." % n + b"a." * 48 + b"a = 1\n" for n in range(1200))
     begun = time.monotonic()
     read(b"".join(lines))
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20  # a second with Python's own reader, five with tomli
 
 
 OPERATORS = b"""
