@@ -212,6 +212,11 @@ def _packed(out: IO[bytes]) -> Iterator[tarfile.TarFile]:
     tar = tarfile.open(  # noqa: SIM115 - closed only where it is whole
         fileobj=packed, mode="w", format=tarfile.PAX_FORMAT, errors="surrogateescape"
     )
-    yield tar
-    tar.close()
-    packed.close()
+    try:
+        yield tar
+        tar.close()
+        packed.close()
+    except BaseException:
+        with contextlib.suppress(OSError):  # else it writes on when it is collected, and complains
+            packed.close()
+        raise
