@@ -157,10 +157,11 @@ def _series(name: str | None, series_dir: Path | None, given: str | None = None)
     if given is not None:
         build.given_path(given)  # before it is taken for a file of some other release
     location = catalog.locate(series_dir)
-    if name is None and given is None and (here := standing_in(Path.cwd())) is not None:
-        name = str(here[0])
+    here = standing_in(Path.cwd())
+    if name is None and given is None and here is not None:
+        name = str(here.folder)
     loaded = catalog.load(name or choice.only_series(location, given), location)
-    note_edits(loaded)
+    note_edits(loaded, here)
     return loaded
 
 

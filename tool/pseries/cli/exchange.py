@@ -395,12 +395,13 @@ def export(
     from pseries.cli.progress import reaching
     from pseries.workflows.exchange import export as exporting
     from pseries.workflows.series import catalog
+    from pseries.workflows.verbs.stack import standing_in
 
     if form not in exporting.FORMS:
         raise typer.BadParameter(f"{form!r} is none of {', '.join(exporting.FORMS)}")
     location = catalog.locate(series_dir)
     loaded = catalog.load(series, location)
-    note_edits(loaded)
+    note_edits(loaded, standing_in(Path.cwd()))
     with reaching(offline, index_url) as means:
         exported = exporting.export(loaded, form, output, means, location)
     if json:

@@ -13,6 +13,7 @@ from pseries.cli import render
 
 if TYPE_CHECKING:
     from pseries.model.series import Series
+    from pseries.workflows.verbs.stack import Standing
 
 
 def _series_names(incomplete: str) -> list[str]:
@@ -123,11 +124,8 @@ def _note_environment() -> None:
         )
 
 
-def note_edits(series: Series) -> None:
+def note_edits(series: Series, here: Standing | None) -> None:
     """Say so where the current folder is a checkout of the series with edits in no patch."""
-    from pseries.workflows.verbs.stack import standing_in
-
-    here = standing_in(Path.cwd())
-    if here is not None and here[1] and here[0].resolve() == Path(series.folder).resolve():
-        render.note(f"edits that are in no patch are left out: {', '.join(here[1][:5])}")
+    if here is not None and here.edits and here.folder.resolve() == Path(series.folder).resolve():
+        render.note(f"edits that are in no patch are left out: {', '.join(here.edits[:5])}")
         render.note("  → pseries refresh")

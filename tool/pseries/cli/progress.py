@@ -20,7 +20,7 @@ def reaching(offline: bool, index_url: str | None, *, bars: bool = True) -> Iter
     """Give the means to reach releases, with ``bars`` for long downloads while the body runs."""
     from pseries.workflows.series.means import Means
 
-    with bar() if bars else contextlib.nullcontext() as shown:
+    with _bar() if bars else contextlib.nullcontext() as shown:
         yield Means(offline, index_url, shown, tell)
 
 
@@ -39,7 +39,7 @@ def tell(event: Event) -> None:
 
 
 @contextlib.contextmanager
-def bar() -> Iterator[Callable[[str, int, int | None], None] | None]:
+def _bar() -> Iterator[Callable[[str, int, int | None], None] | None]:
     """Give a function to be told of progress (what, bytes done, of how many); ``None`` in a pipe.
 
     Each new ``what`` starts a bar of its own.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -122,9 +123,10 @@ def lint(
     from pseries.workflows.series import catalog
     from pseries.workflows.series import lint as linting
     from pseries.workflows.series import release as releases
+    from pseries.workflows.verbs.stack import standing_in
 
     loaded = catalog.load(series, catalog.locate(series_dir))
-    note_edits(loaded)
+    note_edits(loaded, standing_in(Path.cwd()))
     pristine = releases.pristine_files(loaded)
     if pristine is None and not json:
         release = loaded.spec.upstream

@@ -364,7 +364,7 @@ def repack(
         found = write(wheel.file, wheel.directory, plan.parts, out, epoch=epoch, progress=progress)
         if sha256 is not None and found != sha256:
             raise ArtefactMismatch(wheel.filename, sha256, found, said_by)
-    replaced = earlier is not None and earlier != _record_of(target)
+    replaced = earlier not in (None, plan.record)
     return Report(target, found, tuple(plan.differences), tuple(plan.signatures), replaced)
 
 
@@ -423,10 +423,11 @@ class _Plan:
                 if content is None
                 else (hashlib.sha256(content.data).hexdigest(), len(content.data))
             )
-        contents[f"{info}/RECORD"] = Content(self._record())
+        self.record = self._rewritten()
+        contents[f"{info}/RECORD"] = Content(self.record)
         return contents
 
-    def _record(self) -> bytes:
+    def _rewritten(self) -> bytes:
         """Return RECORD with the version in every path, and the rows of what changes."""
         old, new = (re.escape(self._old.encode()), self._new.encode())
         prefix = re.compile(rb'^("?)' + old + rb"(?=\.(?:dist-info|data)/)", re.MULTILINE)

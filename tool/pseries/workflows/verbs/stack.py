@@ -14,7 +14,7 @@ import os
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pseries.durable import is_leftover, sync, write_file
 from pseries.errors import (
@@ -331,8 +331,15 @@ def opened(start: Path) -> Iterator[Work]:
         os.close(descriptor)
 
 
-def standing_in(start: Path) -> tuple[Path, tuple[str, ...]] | None:
-    """Return the series folder of the checkout that a folder lies in, and what is edited there.
+class Standing(NamedTuple):
+    """A checkout that somebody stands in: its series folder, and files with edits in no patch."""
+
+    folder: Path
+    edits: tuple[str, ...]
+
+
+def standing_in(start: Path) -> Standing | None:
+    """Return the checkout that a folder lies in.
 
     Only a look: nothing is locked or mended. ``None`` where there is no checkout, or one of which
     a verb would complain.
@@ -345,7 +352,7 @@ def standing_in(start: Path) -> tuple[Path, tuple[str, ...]] | None:
         dirt = work.checkout.dirt()
     except PseriesError:
         return None
-    return work.folder, (*dirt.changed, *dirt.unmerged)
+    return Standing(work.folder, (*dirt.changed, *dirt.unmerged))
 
 
 def _loaded(checkout: Checkout) -> Work:
