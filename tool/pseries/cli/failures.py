@@ -96,6 +96,19 @@ def _about_absent(error: errors.DistributionNotFound) -> str:
     return "give the site-packages folder that holds it"
 
 
+def _about_unknown(error: errors.SeriesNotFound) -> str:
+    """Say what was given instead of a series, else where one of that or a like name is."""
+    given = Path(error.name)
+    if (given.parent / "series.toml").is_file():
+        return f"give the folder of the series: {_quoted(str(given.parent))}"
+    if given.is_dir():
+        return "it is a folder without series.toml; where both are given, the series comes first"
+    if error.hidden:
+        return f"--series-dir {_quoted(error.hidden)} takes that one"
+    first = f"did you mean {error.close[0]}?" if error.close else "see what there is: pseries list"
+    return f"{first} (another folder: --series-dir DIR)"
+
+
 def _about_refused(error: errors.TargetRefused) -> str:
     """Say what to do about something in a target, by what it is."""
     if error.path.partition("/")[0] == ".pseries" and error.kind != "access":
@@ -112,16 +125,7 @@ def _about_refused(error: errors.TargetRefused) -> str:
 HINTS: dict[type[errors.PseriesError], Callable[[Any], str]] = {
     errors.PatchRefused: lambda _: _PATCH,
     errors.SeriesInvalid: lambda e: f"mend these, then: pseries lint {_quoted(e.series)}",
-    errors.SeriesNotFound: lambda e: (
-        f"give the folder of the series: {_quoted(str(Path(e.name).parent))}"
-        if (Path(e.name).parent / "series.toml").is_file()
-        else "it is a folder without series.toml; where both are given, the series comes first"
-        if Path(e.name).is_dir()
-        else f"--series-dir {_quoted(e.hidden)} takes that one"
-        if e.hidden
-        else (f"did you mean {e.close[0]}?" if e.close else "see what there is: pseries list")
-        + " (another folder: --series-dir DIR)"
-    ),
+    errors.SeriesNotFound: _about_unknown,
     errors.SeriesFolderMissing: lambda e: (
         f"give the folder that it lies in: {_quoted(e.above)}"
         if e.above

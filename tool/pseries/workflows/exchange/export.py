@@ -119,8 +119,7 @@ def _git_branch(series: Series, target: Path, means: Means, location: Location |
     beneath = [
         patch for name in series.spec.after for patch in catalog.load(name, location).patches
     ]
-    store, release = releases.fetch(
-        series, means, )  # fmt: skip
+    store, release = releases.fetch(series, means)
     patches = [*beneath, *series.patches]
     with objects.scratch(store.git_dir) as scratch:
         changes = _changes(scratch, release.tree, patches)

@@ -185,8 +185,7 @@ def _into(asked: Asked, location: Location | None, means: Means) -> _Plan:
     folder = catalog.folder_of(asked.into, location)
     series = catalog.load(asked.into, location)
     beneath = tuple(catalog.load(name, location) for name in series.spec.after)
-    store, release = releases.fetch(
-        series, means, )  # fmt: skip
+    store, release = releases.fetch(series, means)
     at = _position(series, asked.after)
     return _Plan(folder, folders.files_in(folder), series, beneath, at, store, release, new=False)
 
@@ -450,8 +449,7 @@ class _Job:
         known = {**old, manifests.FILE: plan.old[manifests.FILE]} if plan.series.manifest else old
         wanted = {name: data for name, data in known.items() if _is_part(name)}
         series = series_model.assemble(plan.folder.name, str(plan.folder), wanted)
-        return manifests.render(releases.manifest_of(
-            series, self.location, means, ))  # fmt: skip
+        return manifests.render(releases.manifest_of(series, self.location, means))
 
 
 def _is_part(name: str) -> bool:

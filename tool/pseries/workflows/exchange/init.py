@@ -176,8 +176,7 @@ def locked(
         or name.endswith(series_model.PATCH_SUFFIXES)
     }  # fmt: skip
     series = series_model.assemble(folder.name, str(folder), wanted)
-    return manifests.render(releases.manifest_of(
-        series, location, means, ))  # fmt: skip
+    return manifests.render(releases.manifest_of(series, location, means))
 
 
 # --- finding out ------------------------------------------------------------------------------

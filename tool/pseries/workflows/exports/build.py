@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 
 from pseries.errors import (
     AlreadyPatched,
@@ -48,11 +48,12 @@ from pseries.workflows.series import patching
 from pseries.workflows.series.lock import touched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from packaging.version import Version
 
     from pseries.export.wheel import Difference
+    from pseries.model.diff.patch import Patch
     from pseries.model.diff.splice import File
     from pseries.model.layout import Layout
     from pseries.model.manifest import ArtefactRecord, NetChange
@@ -333,12 +334,8 @@ def wheel_version(series: Series, filename: str) -> Version:
     """
     upstream = series.spec.upstream
     wanted = f"{upstream.distribution} {upstream.version}"
-    try:
-        name, version = parse_wheel_filename(filename)[:2]
-    except ValueError:
-        raise WrongWheel(series.name, filename, wanted) from None
-    same = name == canonicalize_name(upstream.distribution)
-    if not same or not naming.same_release(str(version), upstream.version):
+    version = naming.wheel_version(filename, upstream.distribution, upstream.version)
+    if version is None:
         raise WrongWheel(series.name, filename, wanted)
     return version
 
@@ -407,14 +404,13 @@ def content(file: File | None, mode_before: int | None) -> Content | None:
     return Content(data, None if mode == mode_before else bool(mode & 0o111))
 
 
-def _refuse_sources(
-    series: Series, wheel: Wheel, layout: Layout, patches: tuple[object, ...]
-) -> None:
+def _refuse_sources(series: Series, wheel: Wheel, layout: Layout, patches: Sequence[Patch]) -> None:
     """Refuse a change of a compiled source that lies inside the package but not in the wheel."""
+    names = {patch.name for patch in patches}
     missing = [
         Problem(f"{patch.name} {paths.display(section.old)}", "a source of a compiled part")
         for patch in series.patches
-        if patch.name in {each.name for each in patches}  # type: ignore[attr-defined]
+        if patch.name in names
         for section in patch.sections
         if section.old is not None
         and layout.placement(section.old, wheel.packages) is Placement.INSTALLED

@@ -44,21 +44,15 @@ def only_series(location: Location | None, given: str | None = None) -> str:
     else:
         filename = unquote(urlsplit(given).path).rpartition("/")[2]
         known = catalog.releases(location)
-        fits = tuple(name for name, release in known.items() if _is_of(filename, *release))
+        fits = tuple(
+            name
+            for name, release in known.items()
+            if naming.wheel_version(filename, *release) is not None
+        )
         what = f"for {filename}"
     if len(fits) != 1:
         raise SeriesUnclear(what, fits)
     return fits[0]
-
-
-def _is_of(filename: str, distribution: str, release: str) -> bool:
-    from packaging.utils import canonicalize_name, parse_wheel_filename  # noqa: PLC0415
-
-    try:
-        name, version = parse_wheel_filename(filename)[:2]
-    except ValueError:
-        return False
-    return name == canonicalize_name(distribution) and naming.same_release(str(version), release)
 
 
 def series_for(name: str | None, tag: str, location: Location | None) -> str:

@@ -332,12 +332,12 @@ def _job(
     onto_path: Path | None,
 ) -> _Job:
     version, tag = wanted
-    store, old = _fetched(series, means)
+    store, old = releases.fetch(series, means)
     upstream = series.spec.upstream._replace(version=version, tag=tag)
     moved = series._replace(spec=series.spec._replace(upstream=upstream), manifest=None)
     if onto_path is not None:
         _add(store, version, onto_path, upstream.root)
-    _, new = _fetched(moved, means)
+    _, new = releases.fetch(moved, means)
     beneath = tuple(catalog.load(name, location) for name in series.spec.after)
     renamed = {
         name: successor.folder_name(each, version)
@@ -348,12 +348,6 @@ def _job(
         raise BuiltOnOthers(series.name, missing)
     new_beneath = tuple(catalog.load(name, location) for name in renamed.values())
     return _Job(Route(series, old, new, beneath, new_beneath), store, location, means, renamed)
-
-
-def _fetched(series: Series, means: Means) -> tuple[Store, Release]:
-    """Return the store of a series' distribution and its release, fetched if it is not there."""
-    return releases.fetch(
-        series, means, )  # fmt: skip
 
 
 def _add(store: Store, version: str, folder: Path, root: str) -> None:
